@@ -1,0 +1,135 @@
+package main
+
+import (
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"io"
+
+	"trafficup/internal/atomicfile"
+	"trafficup/internal/source"
+	"trafficup/internal/uploader"
+)
+
+// Exit codes, as in the table of every command's help.
+const (
+	exitOK      = 0
+	exitFailed  = 1
+	exitPerson  = 3
+	exitWaiting = 4
+	exitAuth    = 5
+	exitLocked  = 6
+	exitInput   = 7
+	exitUsage   = 10
+	exitSignal  = 128 // plus the signal's number
+)
+
+const exitTable = `Exit status:
+  0         every record acked, now or earlier
+  1         failed: local fault (disk, permissions, internal)
+  3         finished; some records need a person (invalid, rejected, conflict)
+  4         finished or stopped early; some records wait: run it again
+  5         not authorised
+  6         another run holds the state directory
+  7         input missing, empty, unreadable, truncated or still being written
+  10        usage or configuration
+  130, 143  SIGINT, SIGTERM: wound down cleanly
+Where several hold, the first in this order wins: 1, 5, 10, 6, 130/143, 7, 4, 3.
+An unknown code means failure.
+`
+
+// failure is an error with its exit code and what to type next.
+type failure struct {
+	code int
+	hint string
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func usageError(hint, format string, a ...any) error {
+	return &failure{exitUsage, hint, fmt.Errorf(format, a...)}
+}
+
+// exitCode is the code of a run that ended with s and err.
+func exitCode(s uploader.Summary, err error, signal int) int {
+	switch {
+	case errors.Is(err, uploader.ErrLocal) || s.LettersLost > 0:
+		return exitFailed
+	case errors.Is(err, uploader.ErrAuth):
+		return exitAuth
+	case errors.Is(err, uploader.ErrConfig):
+		return exitUsage
+	case errors.Is(err, uploader.ErrStopped) && signal != 0:
+		return exitSignal + signal
+	case len(s.Faults) > 0:
+		return exitInput
+	case err != nil || s.Waiting() > 0:
+		return exitWaiting
+	case s.Refused() > 0:
+		return exitPerson
+	}
+	return exitOK
+}
+
+// explain turns an error into code and hint.
+func explain(err error) (code int, hint string) {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f.code, f.hint
+	}
+	if f, ok := errors.AsType[*source.FileError](err); ok {
+		return exitInput, f.Hint
+	}
+	switch {
+	case errors.Is(err, atomicfile.ErrLocked):
+		return exitLocked, "wait for the other run to end, or give this one another --state-dir"
+	case errors.Is(err, uploader.ErrAuth):
+		return exitAuth, "check the token in --token-file or $TRAFFICUP_API_AUTH_TOKEN"
+	case errors.Is(err, uploader.ErrConfig):
+		return exitUsage, "check the URL of the path"
+	case errors.Is(err, uploader.ErrStopped), errors.Is(err, uploader.ErrDeadline), errors.Is(err, uploader.ErrHalted):
+		return exitWaiting, "run the same command again to continue; every record keeps its key"
+	}
+	return exitFailed, ""
+}
+
+// reported marks an outcome that the user has been told of: only its code is left.
+type reported int
+
+func (reported) Error() string { return "see above" }
+
+// finish prints what is left to say of err and returns the exit code.
+func finish(err error, asJSON bool, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	if r, ok := errors.AsType[reported](err); ok {
+		if asJSON && r != exitOK {
+			exitError(stderr, int(r), "", "")
+		}
+		return int(r)
+	}
+	code, hint := explain(err)
+	if asJSON {
+		exitError(stderr, code, err.Error(), hint)
+		return code
+	}
+	fmt.Fprintf(stderr, "trafficup: error: %s\n", printable(err.Error()))
+	if hint != "" {
+		fmt.Fprintf(stderr, "trafficup: hint: %s\n", hint)
+	}
+	return code
+}
+
+func exitError(w io.Writer, code int, msg, hint string) {
+	line, err := json.Marshal(struct {
+		Type  string `json:"message_type"`
+		Code  int    `json:"code"`
+		Error string `json:"error,omitzero"`
+		Hint  string `json:"hint,omitzero"`
+	}{"exit_error", code, printable(msg), hint})
+	if err == nil {
+		fmt.Fprintf(w, "%s\n", line)
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"trafficup/internal/deadletter"
+	"trafficup/internal/envelope"
+	"trafficup/internal/source"
+	"trafficup/internal/uploader"
+)
+
+// fileFeed reads files one after the other. The fault of one file never keeps
+// the next from being read.
+type fileFeed struct {
+	files     []string
+	faults    []error // known before reading
+	opts      source.Options
+	validator *envelope.Validator
+	whole     bool // post the envelope, not the payload
+	r         *source.Reader
+	progress  func(file string, read, total int64)
+}
+
+func (f *fileFeed) Next(ctx context.Context) (uploader.Item, error) {
+	for {
+		if len(f.faults) > 0 {
+			err := f.faults[0]
+			f.faults = f.faults[1:]
+			return uploader.Item{Fault: err}, nil
+		}
+		if f.r == nil {
+			if len(f.files) == 0 {
+				return uploader.Item{}, io.EOF
+			}
+			r, err := source.Open(f.files[0], f.opts)
+			if err != nil {
+				f.files = f.files[1:]
+				return uploader.Item{Fault: err}, nil
+			}
+			f.r = r
+		}
+		it, err := f.r.Next()
+		if err != nil {
+			f.r.Close()
+			f.r, f.files = nil, f.files[1:]
+			if errors.Is(err, io.EOF) {
+				continue
+			}
+			return uploader.Item{Fault: err}, nil
+		}
+		if f.progress != nil {
+			read, total := f.r.Size()
+			f.progress(f.files[0], read, total)
+		}
+		return f.item(it), nil
+	}
+}
+
+func (f *fileFeed) item(it source.Item) uploader.Item {
+	place := uploader.Place{File: it.File, Line: it.Line, Offset: it.Offset, SHA256: f.r.SHA256()}
+	if it.Reject != nil {
+		return uploader.Item{Invalid: &uploader.Invalid{
+			Reason: it.Reject.Reason, Offset: it.Reject.Offset, Raw: bytes.Clone(it.Reject.Sample), Place: place,
+		}}
+	}
+	return decode(f.validator, f.whole, bytes.Clone(it.Raw), place, 0)
+}
+
+// decode makes an item of the exact bytes of a record, which it keeps.
+func decode(v *envelope.Validator, whole bool, raw []byte, place uploader.Place, generation int) uploader.Item {
+	rec, err := v.Decode(raw)
+	if err != nil {
+		inv := &uploader.Invalid{Reason: err.Error(), Offset: -1, Raw: raw, Place: place, Generation: generation}
+		if e, ok := errors.AsType[*envelope.Invalid](err); ok {
+			inv.SpotID, inv.Key, inv.Member, inv.Offset = e.SpotID, e.Key, e.Member, e.Offset
+		}
+		return uploader.Item{Invalid: inv}
+	}
+	if whole {
+		rec.Body = rec.Raw
+	}
+	return uploader.Item{Record: uploader.Record{Record: rec, Place: place, Generation: generation}}
+}
+
+// letterFeed reads dead letters: the same records, one generation older.
+type letterFeed struct {
+	files     []string
+	validator *envelope.Validator
+	whole     bool
+	r         *deadletter.Reader
+}
+
+func (f *letterFeed) Next(ctx context.Context) (uploader.Item, error) {
+	for {
+		if f.r == nil {
+			if len(f.files) == 0 {
+				return uploader.Item{}, io.EOF
+			}
+			r, err := deadletter.OpenReader(f.files[0])
+			if err != nil {
+				f.files = f.files[1:]
+				return uploader.Item{Fault: &source.FileError{Reason: err.Error(), Err: err}}, nil
+			}
+			f.r = r
+		}
+		l, err := f.r.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			f.r.Close()
+			f.r, f.files = nil, f.files[1:]
+			continue
+		case errors.Is(err, deadletter.ErrFormat):
+			return uploader.Item{Fault: err}, nil
+		case err != nil:
+			f.r.Close()
+			f.r, f.files = nil, f.files[1:]
+			return uploader.Item{Fault: err}, nil
+		}
+		return decode(f.validator, f.whole, l.Record(), uploader.Place(l.Source), l.Generation+1), nil
+	}
+}

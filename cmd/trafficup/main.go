@@ -1,0 +1,57 @@
+// Command trafficup delivers batches of traffic records over links that fail,
+// and knows afterwards which ones arrived.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+func main() { os.Exit(run(realSystem())) }
+
+// system is everything the operating system gives a run. Nothing else in the
+// program touches os.Args, the environment, the standard streams or os.Exit.
+type system struct {
+	args           []string
+	getenv         func(string) string
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	terminal       bool // stderr is a terminal that can move its cursor
+	// soft ends with the first signal, hard with the second; signal is the
+	// number of the first one, 0 while there was none.
+	soft, hard context.Context
+	signal     *atomic.Int32
+}
+
+func realSystem() system {
+	// The live heap is small and free of pointers; collecting early costs
+	// little and keeps a long night within its memory bound.
+	debug.SetGCPercent(25)
+	soft, first := context.WithCancel(context.Background())
+	hard, second := context.WithCancel(context.Background())
+	got := new(atomic.Int32)
+	c := make(chan os.Signal, 2)
+	// A closed stdout must not end the upload: SIGPIPE becomes a write error.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		s := <-c
+		got.Store(int32(s.(syscall.Signal)))
+		first()
+		<-c
+		second()
+	}()
+	return system{
+		args: os.Args[1:], getenv: os.Getenv,
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+		soft:     soft, hard: hard, signal: got,
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trafficup/internal/atomicfile"
+	"trafficup/internal/uploader"
+)
+
+// result is a run as data: what --json prints, what the state directory keeps
+// and what the text is made from.
+type result struct {
+	Type string `json:"message_type"`
+	Run  string `json:"run"`
+	uploader.Counts
+	Calls          int64            `json:"calls"`
+	Amplification  float64          `json:"amplification"`
+	Retries        int64            `json:"retries"`
+	Throttled      int64            `json:"throttled"`
+	Paths          map[string]int64 `json:"paths"`
+	LatencyMS      latencyMS        `json:"latency_ms"`
+	DurationS      float64          `json:"duration_s"`
+	DeadlineMargin *float64         `json:"deadline_margin_s"`
+	Reasons        []reasonCount    `json:"reasons"`
+	Faults         []string         `json:"faults"`
+	DeadLetters    string           `json:"dead_letters,omitzero"`
+	Verdict        string           `json:"verdict"`
+	ExitCode       int              `json:"exit_code"`
+	DryRun         bool             `json:"dry_run,omitzero"`
+}
+
+type latencyMS struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type reasonCount struct {
+	Outcome string `json:"outcome"`
+	Reason  string `json:"reason"`
+	Count   int64  `json:"count"`
+}
+
+func newResult(runID string, s uploader.Summary, err error, code int, dry bool) result {
+	r := result{
+		Type: "summary", Run: runID, Counts: s.Counts, Calls: s.Calls, Amplification: s.Amplification(),
+		Retries: s.Retries, Throttled: s.Throttled, Paths: s.CallsByPath,
+		LatencyMS: latencyMS{ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max)},
+		DurationS: s.Duration.Seconds(), ExitCode: code, DryRun: dry,
+		Reasons: []reasonCount{}, Faults: []string{}, Verdict: "complete",
+	}
+	if r.Paths == nil {
+		r.Paths = map[string]int64{}
+	}
+	if dry {
+		r.Calls, r.Amplification, r.Paths = 0, 0, map[string]int64{}
+	}
+	for _, x := range s.Reasons {
+		r.Reasons = append(r.Reasons, reasonCount{string(x.Bucket), printable(x.Text), x.Count})
+	}
+	for _, f := range s.Faults {
+		r.Faults = append(r.Faults, printable(f.Error()))
+	}
+	if s.DeadlineMargin != 0 {
+		m := s.DeadlineMargin.Seconds()
+		r.DeadlineMargin = &m
+	}
+	switch {
+	case err != nil:
+		r.Verdict = "stopped: " + printable(err.Error())
+	case len(s.Faults) > 0:
+		r.Verdict = "not complete: part of the input could not be read"
+	case s.Waiting() > 0:
+		r.Verdict = "not complete: some records wait"
+	case s.Refused() > 0:
+		r.Verdict = "complete but for records that need a person"
+	}
+	return r
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func (r result) json() ([]byte, error) {
+	return json.Marshal(r, jsontext.EscapeForHTML(false))
+}
+
+func saveReport(dir string, r result) error {
+	data, err := r.json()
+	if err != nil {
+		return err
+	}
+	run := filepath.Join(dir, "runs", r.Run)
+	if err := os.MkdirAll(run, 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(run, "report.json"), append(data, '\n'), 0o600)
+}
+
+// maxShown is how many reasons the summary lists; the report has them all.
+const maxShown = 5
+
+// text is the summary block. What needs doing comes last, as a command.
+func (r result) text(w io.Writer) {
+	row := func(name, columns, format string, a ...any) {
+		fmt.Fprintf(w, "%-12s %-50s %s\n", name, columns, fmt.Sprintf(format, a...))
+	}
+	fmt.Fprintf(w, "%-12s %s\n", "Run", r.Run)
+	acked := "acked"
+	if r.DryRun {
+		acked = "valid"
+	}
+	row("Records", "[read, "+acked+", duplicate]", "%s  %s  %s", thousands(r.Read), thousands(r.Acked), thousands(r.Duplicate))
+	row("Refused", "[invalid, rejected, conflict]", "%s  %s  %s", thousands(r.Invalid), thousands(r.Rejected), thousands(r.Conflict))
+	row("Waiting", "[exhausted, deferred, halted, unknown]", "%s  %s  %s  %s", thousands(r.Exhausted), thousands(r.Deferred), thousands(r.Halted), thousands(r.Unknown))
+	if !r.DryRun {
+		row("Calls", "[sent, retried, throttled, per record]", "%s  %s  %s  %.3f", thousands(r.Calls), thousands(r.Retries), thousands(r.Throttled), r.Amplification)
+		l := r.LatencyMS
+		row("Latency", "[50, 95, 99, max]", "%.1fms  %.1fms  %.1fms  %.1fms", l.P50, l.P95, l.P99, l.Max)
+		row("Paths", "[primary, fallback]", "%s  %s", thousands(r.Paths["primary"]), thousands(r.Paths["fallback"]))
+	}
+	row("Duration", "[total]", "%s", time.Duration(r.DurationS*float64(time.Second)).Round(time.Millisecond))
+	fmt.Fprintf(w, "%-12s %s\n", "Verdict", r.Verdict)
+	if len(r.Reasons) > 0 || len(r.Faults) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, f := range firstN(r.Faults, maxShown, "files") {
+		fmt.Fprintf(w, "  %s\n", f)
+	}
+	var lines []string
+	for _, x := range r.Reasons {
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("%6s  %s: %s", thousands(x.Count), x.Outcome, x.Reason), ": "))
+	}
+	for _, l := range firstN(lines, maxShown, "reasons") {
+		fmt.Fprintln(w, l)
+	}
+	if r.DeadLetters != "" {
+		fmt.Fprintf(w, "\nwhat was not delivered is in %s\n", r.DeadLetters)
+	}
+	if h := r.hint(); h != "" {
+		fmt.Fprintf(w, "hint: %s\n", h)
+	}
+}
+
+// hint is what to type next.
+func (r result) hint() string {
+	switch {
+	case r.ExitCode == exitOK || r.DryRun:
+		return ""
+	case r.ExitCode == exitAuth:
+		return "check the token, then run the same command again"
+	case r.Halted > 0 || strings.HasPrefix(r.Verdict, "stopped"):
+		return "run the same command again to continue; every record keeps its key"
+	case r.Exhausted+r.Deferred+r.Unknown > 0:
+		return "trafficup replay " + r.DeadLetters
+	case r.DeadLetters != "":
+		return "mend the records at their source and upload them again; trafficup replay " + r.DeadLetters + " sends what was rejected"
+	}
+	return ""
+}
+
+func firstN(all []string, n int, what string) []string {
+	if len(all) <= n {
+		return all
+	}
+	return append(all[:n:n], fmt.Sprintf("        and %d more %s, in the report", len(all)-n, what))
+}
+
+// thousands writes 48210 as 48,210.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json/v2"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"trafficup/internal/breaker"
+	"trafficup/internal/uploader"
+)
+
+// ui is what a run says while it goes on and at its end. stdout gets the
+// result, stderr the conversation. It is safe for concurrent use.
+type ui struct {
+	stdout, stderr io.Writer
+	json, quiet    bool
+	concurrency    int
+	log            *auditLog // nil: none
+	closeLog       func() error
+
+	mu          sync.Mutex
+	bar         *progressbar.ProgressBar // guarded by mu; nil without a terminal
+	begin       time.Time
+	done        int64 // guarded by mu; records that reached their end
+	failed      int64 // guarded by mu; of these, not acked
+	read, total int64 // guarded by mu; bytes of the current file
+	file        string
+	folded      int       // guarded by mu; lines left out since lastLine
+	lastLine    time.Time // guarded by mu
+	ticker      chan struct{}
+	ticking     sync.WaitGroup
+}
+
+// every is how often a run without a terminal says where it is, and how often
+// repeats of one kind of trouble are printed.
+const every = 10 * time.Second
+
+func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, concurrency: c.Upload.Concurrency, closeLog: func() error { return nil }}
+	switch o.progress {
+	case "auto", "bar", "plain", "json", "none":
+	default:
+		return nil, usageError("", "--progress %s: want auto, bar, plain, json or none", o.progress)
+	}
+	if c.Log.File != "" || c.Log.Format != "" {
+		w := sys.stderr
+		if c.Log.File != "" {
+			f, err := os.OpenFile(c.Log.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+			if err != nil {
+				return nil, usageError("", "log file: %w", err)
+			}
+			w, u.closeLog = f, f.Close
+		}
+		u.log = &auditLog{w: w, format: c.Log.Format}
+	}
+	if o.quiet || o.progress == "none" {
+		return u, nil
+	}
+	if (o.progress == "auto" && sys.terminal && !asJSON) || o.progress == "bar" {
+		u.bar = progressbar.NewOptions64(-1,
+			progressbar.OptionSetWriter(sys.stderr), progressbar.OptionSetVisibility(sys.terminal),
+			progressbar.OptionSetDescription("trafficup"), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+			progressbar.OptionSetItsString("records"), progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionClearOnFinish())
+		return u, nil
+	}
+	u.ticker = make(chan struct{})
+	return u, nil
+}
+
+func (u *ui) start() {
+	u.begin = time.Now()
+	if u.ticker == nil {
+		return
+	}
+	u.ticking.Go(func() {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				u.tick()
+			case <-u.ticker:
+				return
+			}
+		}
+	})
+}
+
+func (u *ui) stop() {
+	if u.ticker != nil {
+		close(u.ticker)
+		u.ticking.Wait()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.bar != nil {
+		_ = u.bar.Finish()
+		u.bar = nil
+	}
+}
+
+func (u *ui) close() { _ = u.closeLog() }
+
+func (u *ui) readSoFar(file string, read, total int64) {
+	u.mu.Lock()
+	u.file, u.read, u.total = file, read, total
+	u.mu.Unlock()
+}
+
+func (u *ui) tick() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	rate := float64(u.done) / max(time.Since(u.begin).Seconds(), 0.001)
+	if u.json {
+		u.object(struct {
+			Type string  `json:"message_type"`
+			Done int64   `json:"done"`
+			Rate float64 `json:"rate"`
+			File string  `json:"file"`
+		}{"status", u.done, rate, u.file})
+		return
+	}
+	share := ""
+	if u.total > 0 {
+		share = fmt.Sprintf(" %d%% of %s", min(100, 100*u.read/u.total), printable(u.file))
+	}
+	fmt.Fprintf(u.stderr, "trafficup: %d records, %.0f/s, %d not delivered%s\n", u.done, rate, u.failed, share)
+}
+
+// Event shows and logs what happened. Trouble that repeats is folded into one
+// line per interval; the audit log has every line.
+func (u *ui) Event(e uploader.Event) {
+	if u.log != nil {
+		u.log.write(e)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if e.Bucket != "" {
+		u.done++
+		if e.Bucket != uploader.Acked && e.Bucket != uploader.Duplicate {
+			u.failed++
+		}
+		if u.bar != nil {
+			_ = u.bar.Add(1)
+		}
+		if u.json {
+			u.object(struct {
+				Type    string `json:"message_type"`
+				Outcome string `json:"outcome"`
+				SpotID  string `json:"spot_id"`
+				Key     string `json:"idempotency_key"`
+				File    string `json:"file"`
+				Line    int64  `json:"line"`
+				Status  int    `json:"status"`
+				Reason  string `json:"reason,omitzero"`
+			}{"record", string(e.Bucket), printable(e.SpotID), printable(e.Key), printable(e.File), e.Line, e.Status, printable(e.Message)})
+		}
+		return
+	}
+	if u.json && e.Level >= uploader.Warning {
+		u.object(struct {
+			Type    string `json:"message_type"`
+			Message string `json:"message"`
+			SpotID  string `json:"spot_id,omitzero"`
+		}{"warning", printable(e.Message), printable(e.SpotID)})
+		return
+	}
+	if u.quiet && e.Level < uploader.Error || e.Level < uploader.Warning {
+		return
+	}
+	if e.SpotID != "" {
+		if time.Since(u.lastLine) < every {
+			u.folded++
+			return
+		}
+		more := ""
+		if u.folded > 0 {
+			more = fmt.Sprintf("    [%d more like this]", u.folded)
+		}
+		u.lastLine, u.folded = time.Now(), 0
+		u.line("%s: %s, waiting %s (%s, try %d)%s", e.Path, e.Message, e.Wait.Round(time.Millisecond), printable(e.SpotID), e.Attempt, more)
+		return
+	}
+	u.line("%s", e.Message)
+}
+
+// line prints one line of the conversation; the bar makes room for it.
+// Requires mu.
+func (u *ui) line(format string, a ...any) {
+	if u.bar != nil {
+		_ = u.bar.Clear()
+	}
+	fmt.Fprintf(u.stderr, "trafficup: %s\n", printable(fmt.Sprintf(format, a...)))
+}
+
+func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State) {
+	e := uploader.Event{Level: uploader.Warning, Path: path}
+	switch to {
+	case breaker.Open:
+		e.Message = fmt.Sprintf("%s: breaker open, next probe in %s", path, time.Until(s.OpenUntil).Round(time.Second))
+	case breaker.Closed:
+		e.Message = path + ": breaker closed"
+	default:
+		e.Level, e.Message = uploader.Debug, path+": breaker half-open"
+	}
+	e.At = time.Now()
+	u.Event(e)
+}
+
+func (u *ui) stopping() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.quiet && !u.json {
+		u.line("stopping: requests in flight finish first (press again to abandon them)")
+	}
+}
+
+// summary prints the result on stdout: nothing in quiet mode when all is well.
+func (u *ui) summary(r result) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.json {
+		if line, err := r.json(); err == nil {
+			fmt.Fprintf(u.stdout, "%s\n", line)
+		}
+		return
+	}
+	if u.quiet && r.ExitCode == exitOK {
+		return
+	}
+	r.text(u.stdout)
+}
+
+// object prints one line of JSON. Requires mu.
+func (u *ui) object(v any) {
+	if line, err := json.Marshal(v); err == nil {
+		fmt.Fprintf(u.stdout, "%s\n", line)
+	}
+}

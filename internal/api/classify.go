@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"trafficup/internal/breaker"
+	"trafficup/internal/retry"
+)
+
+// Classify says what an answer, or its absence, means. It is pure. wrote tells
+// whether any byte of the request left this side. err and a may both be set: an
+// answer whose body was cut off still rejects or defers by its status, but never
+// acks.
+func Classify(a Answer, err error, wrote bool, now time.Time, p Policy) Outcome {
+	if err != nil && (a.Status == 0 || a.Status/100 == 2) {
+		if a.Status != 0 {
+			err = fmt.Errorf("answer %d cut off: %w", a.Status, err)
+		}
+		return classifyError(err, wrote)
+	}
+	o := Outcome{Status: a.Status, Wrote: wrote}
+	if a.Status/100 == 2 {
+		classifySuccess(&o, a, p)
+		return o
+	}
+	d, isJSON := readDoc(a.Body, a.BodyComplete)
+	o.Problem = problem(a, d, isJSON)
+	classifyStatus(&o, a, d, p)
+	if o.Class == Retry {
+		o.RetryAfter, o.HasRetryAfter = retry.ParseRetryAfter(a.Header, now)
+	}
+	o.Throttled = a.Status == 429 || a.Status == 503 && o.HasRetryAfter
+	return o
+}
+
+// classifyStatus is the table for everything that is not 2xx.
+func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
+	s := a.Status
+	switch {
+	case s == 408, s == 421, s == 425, s == 429, s/100 == 5:
+		// 511 (RFC 6585 §6) is a captive portal that admits it.
+		o.Class, o.Breaker = Retry, breaker.Fail
+	case s == 401:
+		o.Class, o.Breaker = AuthFailed, breaker.Neutral
+	case s == 407:
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+	case s == 409 && d.inProgress():
+		// The first attempt is still being worked on: the path is well.
+		o.Class, o.Breaker = Retry, breaker.OK
+	case s/100 == 4 && slices.Contains(p.RetryStatus, s):
+		o.Class, o.Breaker = Retry, breaker.Neutral
+	case s == 400 && plainOnTLSPort(a.Body):
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+	case s/100 == 4:
+		o.Class, o.Breaker = Rejected, breaker.OK
+	case s/100 == 3:
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+		o.Problem = redirectProblem(s, a.Header)
+	default:
+		// 101 without an Upgrade, or a number HTTP does not know.
+		o.Class, o.Breaker = Retry, breaker.Fail
+		o.Problem = fmt.Sprintf("unexpected status %d", s)
+	}
+}
+
+// classifySuccess tells an ack from a captive portal and from an error that was
+// sent with a 2xx status.
+func classifySuccess(o *Outcome, a Answer, p Policy) {
+	o.Class, o.Breaker = Retry, breaker.Fail
+	typ := mediaType(a.Header)
+	accepted := slices.ContainsFunc(p.AcceptTypes, func(t string) bool { return typ != "" && strings.EqualFold(t, typ) })
+	d, isJSON := readDoc(a.Body, a.BodyComplete)
+	switch {
+	case a.BodyComplete && isBlank(a.Body):
+	case accepted:
+	case typ != "" && !isJSONType(typ):
+		o.Problem = clip(fmt.Sprintf("answer is %s, not JSON: a captive portal or a proxy?", typ), maxProblem)
+	case !isJSON:
+		o.Problem = "answer is not valid JSON"
+	default:
+		// Below: JSON that may still speak of an error.
+	}
+	if o.Problem != "" {
+		o.Err = ErrNotAPI
+		return
+	}
+	receipt := d.receipt()
+	if receipt == "" {
+		receipt = a.Header.Get("Location")
+	}
+	if d.hasError && receipt == "" {
+		o.Problem = problem(a, d, isJSON)
+		o.Err = ErrNotAPI
+		return
+	}
+	o.Receipt = clip(receipt, maxReceipt)
+	o.Class, o.Breaker = Acked, breaker.OK
+}
+
+// classifyError judges attempts without an answer. They are retried, except
+// where this side is misconfigured or the key cannot be sent at all.
+func classifyError(err error, wrote bool) Outcome {
+	o := Outcome{Class: Retry, Breaker: breaker.Fail, Wrote: wrote, Err: err}
+	switch {
+	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled), errors.Is(err, ErrClosed):
+		o.Breaker = breaker.Neutral
+	case errors.Is(err, ErrKey):
+		o.Class, o.Breaker = Rejected, breaker.Neutral
+	case errors.Is(err, ErrHeader), isCertificateFault(err):
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+	}
+	o.Problem = clip(err.Error(), maxProblem)
+	return o
+}
+
+// isCertificateFault finds certificates refused by either side. Waiting does
+// not mend them.
+func isCertificateFault(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.SystemRootsError](err); ok {
+		return true
+	}
+	// The other side refusing ours arrives as an alert (RFC 8446 §6.2), whose
+	// type crypto/tls does not export.
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" && op.Err != nil {
+		text := op.Err.Error()
+		return strings.Contains(text, "certificate")
+	}
+	return false
+}
+
+func mediaType(h http.Header) string {
+	v := h.Get("Content-Type")
+	if t, _, err := mime.ParseMediaType(v); err == nil {
+		return t
+	}
+	v, _, _ = strings.Cut(v, ";")
+	return strings.ToLower(strings.TrimSpace(v))
+}
+
+func isJSONType(t string) bool {
+	return t == "application/json" || t == "text/json" || strings.HasSuffix(t, "+json")
+}
+
+func redirectProblem(status int, h http.Header) string {
+	loc := h.Get("Location")
+	u, err := url.Parse(loc)
+	switch {
+	case loc == "":
+		return fmt.Sprintf("status %d without a location", status)
+	case err != nil:
+		return fmt.Sprintf("redirected (%d) to an unreadable location", status)
+	case u.Host == "":
+		return clip(fmt.Sprintf("redirected (%d) to %s on the same host", status, u.Path), maxProblem)
+	}
+	// Query and user info stay out: they may carry secrets.
+	return clip(fmt.Sprintf("redirected (%d) to host %s", status, u.Host), maxProblem)
+}
+
+// plainOnTLSPort recognises the 400 that net/http and nginx give to plain HTTP
+// on a TLS port: a wrong scheme in the URL, not a wrong record.
+func plainOnTLSPort(body []byte) bool {
+	s := string(body[:min(len(body), 1024)])
+	return strings.Contains(s, "HTTP request to an HTTPS server") || strings.Contains(s, "plain HTTP request was sent to HTTPS port")
+}

@@ -1,0 +1,155 @@
+package breaker
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// freshFor is how long a copy of the state is decided on before the store
+	// is read again, and so how late the doings of other processes are seen.
+	freshFor = 250 * time.Millisecond
+	// storeTimeout bounds one call of the store: the breaker serves the upload.
+	storeTimeout = time.Second
+)
+
+// Permit is leave to send one request, to be handed to [Breaker.Record] once.
+type Permit struct {
+	Gen   uint64 // the generation it was given under
+	Probe bool   // its result alone decides whether the breaker closes
+}
+
+// Breaker guards one path. Safe for concurrent use.
+type Breaker struct {
+	cfg    Config
+	store  Store
+	key    string
+	notify func(from, to Phase, s State)
+
+	mu       sync.Mutex
+	state    State         // guarded by mu; copy of what the store held at readAt
+	readAt   time.Time     // guarded by mu; caller's clock, zero before the first read
+	ahead    time.Duration // guarded by mu; store's clock minus the caller's
+	queue    []change      // guarded by mu; changes of phase not yet told
+	notifies bool          // guarded by mu; somebody is telling them
+}
+
+type change struct {
+	from, to Phase
+	state    State
+}
+
+// New returns the breaker kept under key in store. notify, which may be nil, is
+// called once for each change of phase this breaker makes or finds made by
+// others, in order and outside all locks; finding it open at the start is one.
+func New(cfg Config, store Store, key string, notify func(from, to Phase, s State)) *Breaker {
+	return &Breaker{cfg: cfg.filled(), store: store, key: key, notify: notify}
+}
+
+// Allow asks for leave to send one request. When ok is false, retryAt is when to
+// ask again. err tells that the store could not be used; the answer stands
+// nevertheless. Calls that change nothing do not write, and at most one in
+// 250 ms reads. Times are compared by the store's clock; now only has to run at
+// the same pace.
+func (b *Breaker) Allow(now time.Time) (p Permit, retryAt time.Time, ok bool, err error) {
+	b.mu.Lock()
+	defer b.unlock()
+	err = b.refresh(now)
+	u := rand.Float64()
+	next, ok, at := b.cfg.Allow(b.state, now.Add(b.ahead), u)
+	if next != b.state {
+		err = b.update(now, func(s State, clock time.Time) State {
+			next, ok, at = b.cfg.Allow(s, clock, u)
+			return next
+		})
+	}
+	if !ok {
+		return Permit{}, at.Add(-b.ahead), false, err
+	}
+	return Permit{Gen: b.state.Generation, Probe: b.state.Phase == HalfOpen}, time.Time{}, true, err
+}
+
+// Record reports the end of the request p was given for. Every permit has to
+// come back, with Neutral where nothing was learnt: a probe's place is taken
+// until then or until its lease ends. The error is the store's, as in Allow.
+func (b *Breaker) Record(p Permit, v Verdict, now time.Time) error {
+	b.mu.Lock()
+	defer b.unlock()
+	err := b.refresh(now)
+	u := rand.Float64()
+	if b.cfg.Record(b.state, p.Gen, v, now.Add(b.ahead), u) == b.state {
+		return err
+	}
+	return b.update(now, func(s State, clock time.Time) State {
+		return b.cfg.Record(s, p.Gen, v, clock, u)
+	})
+}
+
+// State returns the state as last seen, which is the zero State before the
+// first Allow.
+func (b *Breaker) State() State {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state
+}
+
+// refresh reads the state again when the copy is old. The first time it goes
+// through Update, which tells the store's clock. requires mu.
+func (b *Breaker) refresh(now time.Time) error {
+	if b.readAt.IsZero() {
+		return b.update(now, func(s State, _ time.Time) State { return s })
+	}
+	if age := now.Sub(b.readAt); age.Abs() < freshFor {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	s, err := b.store.Load(ctx, b.key)
+	b.see(s, now)
+	return err
+}
+
+// update changes the stored state. The mutex stays held meanwhile: states that
+// arrive out of order would be told as changes that never were. requires mu.
+func (b *Breaker) update(now time.Time, fn func(State, time.Time) State) error {
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	var clock time.Time
+	s, err := b.store.Update(ctx, b.key, func(s State, at time.Time) State {
+		clock = at
+		return fn(s, at)
+	})
+	// Waiting for the store makes its clock look ahead of now by as much; for
+	// one that is in truth the same, that is no more than the wait.
+	if !clock.IsZero() {
+		b.ahead = clock.Sub(now)
+	}
+	b.see(s, now)
+	return err
+}
+
+// see takes s for the truth. requires mu.
+func (b *Breaker) see(s State, now time.Time) {
+	if from := b.state.Phase; from != s.Phase && b.notify != nil {
+		b.queue = append(b.queue, change{from, s.Phase, s})
+	}
+	b.state, b.readAt = s, now
+}
+
+// unlock releases mu and tells what changed. One caller at a time does the
+// telling, so that changes arrive in order.
+func (b *Breaker) unlock() {
+	for !b.notifies && len(b.queue) > 0 {
+		told := b.queue
+		b.queue, b.notifies = nil, true
+		b.mu.Unlock()
+		for _, c := range told {
+			b.notify(c.from, c.to, c.state)
+		}
+		b.mu.Lock()
+		b.notifies = false
+	}
+	b.mu.Unlock()
+}

@@ -1,0 +1,182 @@
+package breaker
+
+import "time"
+
+// Config tunes a breaker. Zero values of all but Jitter stand for those of
+// [DefaultConfig].
+type Config struct {
+	Threshold  int           // consecutive failures that open it
+	Window     time.Duration // within which they have to fall, counted from the first
+	Open       time.Duration // time it stays open; doubles with each failed probe
+	OpenMax    time.Duration // up to this
+	ProbeLease time.Duration // a probe unanswered for so long counts as lost; longer than a request may take
+	Jitter     float64       // share, 0 to 1, by which an open time may fall short
+}
+
+// DefaultConfig returns the command's defaults.
+func DefaultConfig() Config {
+	return Config{
+		Threshold:  8,
+		Window:     time.Minute,
+		Open:       30 * time.Second,
+		OpenMax:    5 * time.Minute,
+		ProbeLease: 15 * time.Second,
+		Jitter:     0.2,
+	}
+}
+
+// probePoll is how soon to ask again while someone else's probe is under way,
+// plus up to as much again. Waiting for the end of the lease would leave every
+// record parked long after a good probe has closed the breaker.
+const probePoll = 250 * time.Millisecond
+
+// Allow asks for leave to send one request. ok means yes, under next.Generation;
+// in phase HalfOpen the request is the probe and next holds its lease. Otherwise
+// retryAt is when to ask again. next has to be stored if it differs from s.
+// u is uniform in [0, 1).
+func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, retryAt time.Time) {
+	c, now = c.filled(), plain(now)
+	s = c.sane(s, now)
+	switch s.Phase {
+	case Closed:
+		return s, true, time.Time{}
+	case Open:
+		if now.Before(s.OpenUntil) {
+			return s, false, s.OpenUntil
+		}
+		s = s.enter(HalfOpen, now)
+	case HalfOpen:
+		if now.Before(s.ProbeUntil) {
+			at := now.Add(probePoll + time.Duration(unit(u)*float64(probePoll)))
+			if s.ProbeUntil.Before(at) {
+				at = s.ProbeUntil
+			}
+			return s, false, at
+		}
+		// The probe before was given back, or its sender died. A new
+		// generation makes a late answer to it count for nothing.
+		s.Generation++
+	}
+	s.ProbeUntil = now.Add(c.ProbeLease)
+	return s, true, time.Time{}
+}
+
+// Record applies the verdict on a request allowed under generation gen. One of
+// another generation changes nothing: it tells of a time that is over. u,
+// uniform in [0, 1), jitters the open time.
+//
+// Failures are counted from the first of a row; one that comes later than
+// Window after it starts a new count.
+func (c Config) Record(s State, gen uint64, v Verdict, now time.Time, u float64) State {
+	if gen != s.Generation {
+		return s
+	}
+	c, now = c.filled(), plain(now)
+	s = c.sane(s, now)
+	switch s.Phase {
+	case Closed:
+		switch v {
+		case OK:
+			s.Failures, s.FirstFailure = 0, time.Time{}
+		case Fail:
+			if s.Failures == 0 || now.Sub(s.FirstFailure) > c.Window {
+				s.Failures, s.FirstFailure = 0, now
+			}
+			if s.Failures++; s.Failures >= c.Threshold {
+				return c.open(s, now, u)
+			}
+		}
+	case HalfOpen:
+		switch v {
+		case OK:
+			return s.enter(Closed, now)
+		case Fail:
+			return c.open(s, now, u)
+		default:
+			// Given back, and a new generation: the same permit used
+			// twice must not answer for the probe that follows.
+			s.ProbeUntil = time.Time{}
+			s.Generation++
+		}
+	}
+	return s // in phase Open no permit is out
+}
+
+func (c Config) open(s State, now time.Time, u float64) State {
+	s = s.enter(Open, now)
+	s.Opens = min(s.Opens+1, mostOpens)
+	s.OpenUntil = now.Add(c.openTime(s.Opens, u))
+	return s
+}
+
+// mostOpens is past any doubling that still fits a Duration.
+const mostOpens = 64
+
+// openTime is min(OpenMax, Open * 2^(opens-1)), shortened by up to Jitter. It is
+// not lengthened: OpenMax and the documented open time are promises.
+func (c Config) openTime(opens int, u float64) time.Duration {
+	d := min(c.Open, c.OpenMax)
+	for ; opens > 1 && d < c.OpenMax; opens-- {
+		if d >= c.OpenMax-d {
+			d = c.OpenMax
+			break
+		}
+		d *= 2
+	}
+	return max(d-time.Duration(unit(c.Jitter)*unit(u)*float64(d)), 1)
+}
+
+// sane bounds what a damaged file, another host or a clock that jumped can have
+// left in s: no time lies further ahead than this breaker would have set it.
+// What is too far in the past needs no repair, it is simply over.
+func (c Config) sane(s State, now time.Time) State {
+	if s.Phase < Closed || s.Phase > Open {
+		s = State{Generation: s.Generation + 1, Transitions: s.Transitions}
+	}
+	s.FirstFailure = notAfter(s.FirstFailure, now)
+	s.OpenUntil = notAfter(s.OpenUntil, now.Add(c.OpenMax))
+	s.ProbeUntil = notAfter(s.ProbeUntil, now.Add(c.ProbeLease))
+	s.Since = notAfter(s.Since, now)
+	s.Failures = min(max(s.Failures, 0), c.Threshold-1)
+	s.Opens = min(max(s.Opens, 0), mostOpens)
+	return s
+}
+
+func (c Config) filled() Config {
+	d := DefaultConfig()
+	if c.Threshold <= 0 {
+		c.Threshold = d.Threshold
+	}
+	if c.Window <= 0 {
+		c.Window = d.Window
+	}
+	if c.Open <= 0 {
+		c.Open = d.Open
+	}
+	if c.OpenMax <= 0 {
+		c.OpenMax = d.OpenMax
+	}
+	c.OpenMax = max(c.OpenMax, c.Open)
+	if c.ProbeLease <= 0 {
+		c.ProbeLease = d.ProbeLease
+	}
+	return c
+}
+
+// plain returns t as it will read back from a file.
+func plain(t time.Time) time.Time { return t.Round(0).UTC() }
+
+func notAfter(t, limit time.Time) time.Time {
+	if t.After(limit) {
+		return limit
+	}
+	return t
+}
+
+// unit holds u in [0, 1]; NaN is 0.
+func unit(u float64) float64 {
+	if !(u > 0) {
+		return 0
+	}
+	return min(u, 1)
+}

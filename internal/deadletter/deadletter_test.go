@@ -1,0 +1,159 @@
+package deadletter
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestLetterKeepsExactBytes(t *testing.T) {
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n++
+		raw := rapid.OneOf(
+			rapid.Just([]byte(`{ "spot_id":"S1", "payload" : {"t":"<\u2028é&>"} }`)),
+			rapid.Just([]byte("{\n\"a\":\"b\"}")),
+			rapid.Just([]byte(`{"a":1,"a":2}`)),
+			rapid.SliceOfN(rapid.Byte(), 1, 200),
+		).Draw(t, "raw")
+		when := time.Unix(1784246400, 0).UTC()
+		in := Letter{Reason: "rejected", SpotID: "S1", Key: "key-0001", Status: 422, Problem: string(raw),
+			Attempts: []Attempt{{At: when, Path: "primary", Status: 422}}, NotBefore: &when, Generation: 2}
+		in.SetRecord(raw)
+		w := NewWriter(filepath.Join(dir, "letters"+string(rune('a'+n%26))+time.Now().Format("150405.000000000")))
+		if err := w.Write(in); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Write(in); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		r, err := OpenReader(w.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for range 2 {
+			out, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(out.Record(), raw) {
+				t.Fatalf("record came back as %q, want %q", out.Record(), raw)
+			}
+			if out.Generation != 2 || !out.NotBefore.Equal(when) || out.Reason != "rejected" {
+				t.Fatalf("letter came back as %+v", out)
+			}
+		}
+		if _, err := r.Next(); err != io.EOF {
+			t.Fatalf("after the last letter: %v", err)
+		}
+	})
+}
+
+func TestReaderGoesOnAfterABadLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters")
+	good := Letter{Reason: "exhausted"}
+	good.SetRecord([]byte(`{"a":"b"}`))
+	line, err := good.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := bytes.Repeat([]byte("x"), maxLetter+10)
+	content := bytes.Join([][]byte{line, []byte("junk\n{\"v\":2}\n\n"), long, []byte("\n"), line[:len(line)-1]}, nil)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := OpenReader(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var ok, bad int
+	for {
+		_, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		switch {
+		case err == nil:
+			ok++
+		case errors.Is(err, ErrFormat):
+			bad++
+		default:
+			t.Fatal(err)
+		}
+	}
+	if ok != 2 || bad != 3 {
+		t.Fatalf("%d letters and %d bad lines, want 2 and 3", ok, bad)
+	}
+	if r.Line() != 6 {
+		t.Fatalf("last line is %d, want 6: lines are physical", r.Line())
+	}
+}
+
+func TestWriterIsPrivateAndNeverReplaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "letters")
+	w := NewWriter(path)
+	l := Letter{Reason: "invalid"}
+	l.SetRecord([]byte("x"))
+	if err := w.Write(l); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode is %v", info.Mode())
+	}
+	if err := NewWriter(path).Write(l); !errors.Is(err, os.ErrExist) {
+		t.Fatalf("writing over another run's letters: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(filepath.Dir(path), "archive"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "archive", "letters"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to, err := Archive(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Base(to) != "letters.1" {
+		t.Fatalf("archived as %s", to)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	l := Letter{Reason: "unknown"}
+	l.SetRecord([]byte(`{"a":"b"}`))
+	line, _ := l.encode()
+	f.Add(line)
+	f.Add([]byte(`{"v":1,"envelope":null}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		l, err := decode(line)
+		if err != nil {
+			return
+		}
+		again, err := l.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := decode(again)
+		if err != nil {
+			t.Fatalf("%q does not read back: %v", again, err)
+		}
+		if !bytes.Equal(back.Record(), l.Record()) {
+			t.Fatalf("record changed: %q, %q", back.Record(), l.Record())
+		}
+	})
+}

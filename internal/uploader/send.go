@@ -1,0 +1,263 @@
+package uploader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// pathState is what the run remembers of a path between answers.
+type pathState struct {
+	mu        sync.Mutex
+	throttled time.Time // guarded by mu; when the last burst of throttles was counted
+	rounds    int       // guarded by mu; bursts since the last success
+}
+
+func (r *run) work(ctx context.Context) {
+	for j := range r.ready {
+		if !r.step(ctx, j) {
+			j = nil
+		}
+		r.parked <- j
+	}
+}
+
+// step takes a record as far as it gets now and reports whether it is to be
+// parked until j.due. Read aloud, a record passes
+//
+//	deadline( retry( path( breaker( gate( limiter( HTTP ))))))
+//
+// and the permit is this worker: it is held only inside step.
+func (r *run) step(ctx context.Context, j *job) (park bool) {
+	// deadline: no attempt starts that the night has no time for.
+	timeout, ok := r.slice(time.Now())
+	if !ok || r.stopping.Err() != nil {
+		b, problem := r.stopBucket()
+		if !ok {
+			b, problem = Deferred, "deadline reached"
+		}
+		r.finish(j, b, problem, time.Time{}, true)
+		return false
+	}
+	// retry: a second call has to be paid for.
+	if j.owes != nil && !j.owes.Budget.Spend() {
+		return r.unpaid(j)
+	}
+	j.owes = nil
+	// path, breaker: the first that is fit to be used.
+	p, done, retryAt := r.choose(time.Now())
+	if p == nil {
+		return r.allDown(j, retryAt)
+	}
+	// gate: the server asked everyone to wait.
+	if d := p.Gate.Delay(time.Now(), r.parts.Rand()); d > 0 {
+		done(VerdictNeutral, time.Now())
+		return r.park(j, d, "gate closed")
+	}
+	// limiter: the rate we were given. It fails only when the run ends first.
+	if r.parts.Limiter != nil {
+		if err := r.parts.Limiter.Wait(r.stopping); err != nil {
+			done(VerdictNeutral, time.Now())
+			b, problem := r.stopBucket()
+			r.finish(j, b, problem, time.Time{}, true)
+			return false
+		}
+	}
+	// HTTP
+	started := time.Now()
+	sendCtx, cancel := context.WithTimeout(ctx, timeout)
+	j.attempts++
+	out := p.Sender.Send(sendCtx, Attempt{Key: j.rec.Key, Body: j.rec.Body, Number: j.attempts, Timeout: timeout})
+	cancel()
+	now := time.Now()
+	r.sum.call(p, out, j.attempts > 1)
+	j.status, j.problem = out.Status, describe(out)
+	j.unknown = j.unknown || out.Wrote && out.Status == 0 && out.Class == ClassRetry
+	throttleWait, verdict := r.throttle(p, out, started, now)
+	done(verdict, now)
+	switch out.Class {
+	case ClassAcked:
+		p.Budget.Earn()
+		r.finish(j, Acked, "", time.Time{}, true)
+		return false
+	case ClassRejected:
+		j.remember(p, started, out, 0)
+		r.finish(j, Rejected, "", time.Time{}, true)
+		return false
+	case ClassAuth:
+		r.fault(fmt.Errorf("%w: %s: %s", ErrAuth, p.Name, j.problem))
+		r.finish(j, Halted, "", time.Time{}, true)
+		return false
+	case ClassConfig:
+		r.fault(fmt.Errorf("%w: %s: %s", ErrConfig, p.Name, j.problem))
+		r.finish(j, Halted, "", time.Time{}, true)
+		return false
+	}
+	return r.again(j, p, out, started, throttleWait)
+}
+
+// again decides what becomes of a record whose attempt failed for now.
+func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.Duration) bool {
+	if out.Throttled {
+		j.throttles++
+	} else {
+		j.failures++
+		wait = r.cfg.Waits.Wait(j.failures, r.parts.Rand())
+	}
+	j.remember(p, started, out, wait)
+	switch {
+	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap:
+		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, roundUp(out.RetryAfter), r.cfg.RetryAfterCap)
+		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter), true)
+		return false
+	case j.failures >= r.cfg.MaxAttempts || j.throttles >= r.cfg.MaxThrottles:
+		r.finish(j, Exhausted, "", time.Time{}, true)
+		return false
+	}
+	j.owes = p
+	r.event(Event{
+		Level: Warning, SpotID: j.rec.SpotID, Key: j.rec.Key, Message: "retryable: " + j.problem, Status: out.Status,
+		Wait: wait, Path: p.Name, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line,
+	})
+	return r.park(j, wait, j.problem)
+}
+
+// throttle closes the path's gate when the server asked for less, and says
+// what the answer means for the breaker: answers to requests that were already
+// under way when the first of them came back are one message, not many.
+func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Duration, Verdict) {
+	s := r.paths[p]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !out.Throttled {
+		if out.Class == ClassAcked {
+			s.rounds = 0
+		}
+		return 0, out.Verdict
+	}
+	verdict := out.Verdict
+	if !started.After(s.throttled) {
+		verdict = VerdictNeutral
+	} else {
+		s.throttled = now
+		s.rounds++
+	}
+	wait := r.cfg.Waits.Wait(max(s.rounds, 1), r.parts.Rand())
+	if out.HasRetryAfter {
+		// "now", or a date gone by, is no leave to hammer: it waits the floor.
+		wait = max(r.cfg.Waits.Wait(1, 0), min(out.RetryAfter, r.cfg.RetryAfterCap))
+	}
+	p.Gate.Close(now.Add(wait), now)
+	return wait, verdict
+}
+
+// choose returns the first path whose breaker lets a request through, or the
+// earliest time at which one will.
+func (r *run) choose(now time.Time) (*Path, func(Verdict, time.Time), time.Time) {
+	var earliest time.Time
+	for i := range r.parts.Paths {
+		p := &r.parts.Paths[i]
+		done, retryAt, ok := p.Breaker.Allow(now)
+		if ok {
+			r.haltMu.Lock()
+			r.downSince = time.Time{}
+			r.haltMu.Unlock()
+			return p, done, time.Time{}
+		}
+		if earliest.IsZero() || retryAt.Before(earliest) {
+			earliest = retryAt
+		}
+	}
+	return nil, nil, earliest
+}
+
+// allDown parks a record until a breaker may be probed, and halts the run when
+// that has gone on too long. It costs neither an attempt nor budget.
+func (r *run) allDown(j *job, retryAt time.Time) bool {
+	now := time.Now()
+	r.haltMu.Lock()
+	if r.downSince.IsZero() {
+		r.downSince = now
+	}
+	haltAt := r.downSince.Add(r.cfg.HaltAfter)
+	r.haltMu.Unlock()
+	if !now.Before(haltAt) {
+		r.fault(fmt.Errorf("%w (%s)", ErrHalted, r.cfg.HaltAfter))
+		r.finish(j, Halted, "", time.Time{}, true)
+		return false
+	}
+	if retryAt.After(haltAt) {
+		retryAt = haltAt
+	}
+	return r.park(j, retryAt.Sub(now), "every path is down")
+}
+
+// unpaid parks a record for which the retry budget has no token. One that
+// keeps finding it empty waits for another run: it is not burnt.
+func (r *run) unpaid(j *job) bool {
+	if j.broke++; j.broke > r.cfg.MaxAttempts {
+		r.finish(j, Deferred, "retry budget spent: "+j.problem, time.Time{}, true)
+		return false
+	}
+	return r.park(j, r.cfg.Waits.Wait(j.failures+j.broke, r.parts.Rand()), "retry budget empty")
+}
+
+// park sets the end of a wait, unless it would pass the night's deadline.
+func (r *run) park(j *job, d time.Duration, why string) bool {
+	now := time.Now()
+	j.due = now.Add(max(d, minPark))
+	if dl := r.cfg.Deadline; !dl.IsZero() && !j.due.Before(dl) {
+		r.finish(j, Deferred, why+"; the next try would come after the deadline", j.due, true)
+		return false
+	}
+	return true
+}
+
+// minPark keeps a wait that rounds to nothing from becoming a busy loop.
+const minPark = time.Millisecond
+
+// slice is the time an attempt may take: what it wants, or what is left.
+func (r *run) slice(now time.Time) (time.Duration, bool) {
+	want := r.cfg.RequestTimeout
+	if r.cfg.Deadline.IsZero() {
+		return want, true
+	}
+	left := r.cfg.Deadline.Sub(now)
+	return min(want, left), left > 0
+}
+
+// stopBucket is where a record goes that the end of the run caught waiting.
+func (r *run) stopBucket() (Bucket, string) {
+	if errors.Is(context.Cause(r.stopping), ErrDeadline) {
+		return Deferred, "deadline reached"
+	}
+	return Halted, ""
+}
+
+func (j *job) remember(p *Path, at time.Time, out Outcome, wait time.Duration) {
+	try := Try{At: at.UTC(), Path: p.Name, Status: out.Status, WaitMS: wait.Milliseconds()}
+	if out.Err != nil {
+		try.Error = out.Err.Error()
+	}
+	j.history = append(j.history, try)
+}
+
+func describe(out Outcome) string {
+	switch {
+	case out.Status == 0 && out.Err != nil:
+		return out.Err.Error()
+	case out.Problem != "":
+		return fmt.Sprintf("status %d: %s", out.Status, out.Problem)
+	}
+	return fmt.Sprintf("status %d", out.Status)
+}
+
+func roundUp(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
+
+// addSaturated is t+d, held inside what a timestamp in a letter can carry.
+func addSaturated(t time.Time, d time.Duration) time.Time {
+	const year = 365 * 24 * time.Hour
+	return t.Add(min(d, 10*year))
+}
