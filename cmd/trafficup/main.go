@@ -33,7 +33,7 @@ type system struct {
 func realSystem() system {
 	// The live heap is small and free of pointers; collecting early costs
 	// little and keeps a long night within its memory bound.
-	debug.SetGCPercent(25)
+	debug.SetGCPercent(15)
 	soft, first := context.WithCancel(context.Background())
 	hard, second := context.WithCancel(context.Background())
 	got := new(atomic.Int32)

@@ -27,7 +27,6 @@ type uploadOptions struct {
 	dryRun   bool
 	quiet    bool
 	progress string
-	noColor  bool
 }
 
 func (o *uploadOptions) addFlags(fs *pflag.FlagSet) {
@@ -253,4 +252,3 @@ func (endless) Spend() bool                               { return true }
 func (endless) Earn()                                     {}
 func (endless) Remaining() float64                        { return 1 }
 func (noLetters) Write(uploader.Letter) error             { return nil }
-

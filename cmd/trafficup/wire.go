@@ -195,4 +195,3 @@ func readToken(c Config) (string, error) {
 	}
 	return token, nil
 }
-

@@ -151,4 +151,3 @@ func clip(s string, n int) string {
 	}
 	return s[:n]
 }
-

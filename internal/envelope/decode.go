@@ -78,17 +78,6 @@ func (d *decoding) decode() *Invalid {
 	return d.rules()
 }
 
-func invalidUTF8(b []byte) int {
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return len(b)
-}
-
 // read walks over the record once. Its error means that the record is no JSON;
 // other faults are in d.fault.
 func (d *decoding) read(opts ...jsontext.Options) error {

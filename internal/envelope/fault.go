@@ -121,3 +121,15 @@ func kindName(k jsontext.Kind) string {
 	}
 	return "nothing"
 }
+
+// invalidUTF8 is the offset of the first byte that is not UTF-8.
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}

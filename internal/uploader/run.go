@@ -25,8 +25,8 @@ type job struct {
 	rec       Record
 	due       time.Time
 	owes      *Path // a retry not yet paid for, and whose budget pays
-	attempts  int // requests made
-	failures  int // of these, failed for other reasons than a throttle
+	attempts  int   // requests made
+	failures  int   // of these, failed for other reasons than a throttle
 	throttles int
 	broke     int // how often it found the retry budget empty
 	history   []Try

@@ -3,9 +3,10 @@ package uploader
 import (
 	"hash/maphash"
 	"math/bits"
+	"sort"
 )
 
-// seen remembers every key and every spot of a run in about 40 bytes a record,
+// seen remembers every key and every spot of a run in about 36 bytes a record,
 // whatever their length: chunks of fixed entries, which never move, and two
 // open-addressing indexes of 32-bit entry numbers.
 //
@@ -20,13 +21,19 @@ type seen struct {
 	count  uint32
 	keys   index
 	spots  index
-	files  []string
+	files  []fileStart // in the order of their first entries
 }
 
 type entry struct {
 	key, spot     uint64 // spot 0: the record has no station or air_date
 	content, line uint32
-	file          uint32
+}
+
+// fileStart says that entries from first on were read from name: files are
+// read one after the other, so an entry need not carry its own.
+type fileStart struct {
+	name  string
+	first uint32
 }
 
 const chunkSize = 1 << 14
@@ -49,20 +56,22 @@ func (s *seen) add(r Record) (sighting, Place) {
 		key:     s.hash(r.Key),
 		content: uint32(s.hash(r.Station, r.AirDate, r.SpotID, r.Market, string(r.Body))),
 		line:    uint32(min(r.Place.Line, 1<<32-1)),
-		file:    s.file(r.Place.File),
 	}
 	if r.Station != "" && r.AirDate != "" {
 		e.spot = s.hash(r.Station, r.AirDate, r.SpotID) | 1
 	}
-	if first, ok := s.find(&s.keys, func(o entry) bool { return o.key == e.key }, e.key); ok {
-		if first.content == e.content {
-			return sameRecord, s.place(first)
+	if n, ok := s.find(&s.keys, func(o entry) bool { return o.key == e.key }, e.key); ok {
+		if s.entry(n).content == e.content {
+			return sameRecord, s.place(n)
 		}
-		return sameKey, s.place(first)
+		return sameKey, s.place(n)
 	}
-	twin, doubled := entry{}, false
+	twin, doubled := uint32(0), false
 	if e.spot != 0 {
 		twin, doubled = s.find(&s.spots, func(o entry) bool { return o.spot == e.spot }, e.spot)
+	}
+	if f := r.Place.File; len(s.files) == 0 || s.files[len(s.files)-1].name != f {
+		s.files = append(s.files, fileStart{f, s.count})
 	}
 	if s.count%chunkSize == 0 {
 		s.chunks = append(s.chunks, make([]entry, chunkSize))
@@ -79,25 +88,20 @@ func (s *seen) add(r Record) (sighting, Place) {
 	return unseen, Place{}
 }
 
-func (s *seen) find(ix *index, same func(entry) bool, hash uint64) (entry, bool) {
+func (s *seen) find(ix *index, same func(entry) bool, hash uint64) (uint32, bool) {
 	for n := range ix.probe(hash) {
-		if e := s.entry(n); same(e) {
-			return e, true
+		if same(s.entry(n)) {
+			return n, true
 		}
 	}
-	return entry{}, false
+	return 0, false
 }
 
 func (s *seen) entry(n uint32) entry { return s.chunks[n/chunkSize][n%chunkSize] }
 
-func (s *seen) place(e entry) Place { return Place{File: s.files[e.file], Line: int64(e.line)} }
-
-// file numbers file names; files are read one after the other.
-func (s *seen) file(name string) uint32 {
-	if len(s.files) == 0 || s.files[len(s.files)-1] != name {
-		s.files = append(s.files, name)
-	}
-	return uint32(len(s.files) - 1)
+func (s *seen) place(n uint32) Place {
+	after := sort.Search(len(s.files), func(i int) bool { return s.files[i].first > n })
+	return Place{File: s.files[after-1].name, Line: int64(s.entry(n).line)}
 }
 
 func (s *seen) hash(parts ...string) uint64 {
@@ -137,11 +141,11 @@ func (x *index) probe(hash uint64) func(yield func(uint32) bool) {
 }
 
 func (x *index) insert(n uint32, hash uint64, hashOf func(uint32) uint64) {
-	// Growing by half at a load of 0.8 keeps the table small; doubling would
-	// leave it a third full after every growth.
-	if 5*(x.used+1) > 4*len(x.slots) {
+	// Growing by a quarter at a load of 0.85 keeps the table small; doubling
+	// would leave it half empty after every growth.
+	if 20*(x.used+1) > 17*len(x.slots) {
 		old := x.slots
-		x.slots = make([]uint32, max(64, len(old)+len(old)/2))
+		x.slots = make([]uint32, max(64, len(old)+len(old)/4))
 		for _, slot := range old {
 			if slot != 0 {
 				x.put(slot, hashOf(slot-1))

@@ -20,7 +20,6 @@ type feed struct {
 	items []Item
 	mu    sync.Mutex
 	next  int
-	limit chan struct{} // closed feeds never block
 }
 
 func (f *feed) Next(context.Context) (Item, error) {
