@@ -198,7 +198,11 @@ func readConfigFile(v *viper.Viper, fs *pflag.FlagSet, getenv func(string) strin
 	candidates := []string{named}
 	if named == "" {
 		candidates = []string{"trafficup.yaml"}
-		if home := getenv("XDG_CONFIG_HOME"); home != "" {
+		home := getenv("XDG_CONFIG_HOME")
+		if home == "" {
+			home = join(getenv("HOME"), ".config")
+		}
+		if home != "" {
 			candidates = append(candidates, filepath.Join(home, "trafficup", "trafficup.yaml"))
 		}
 		candidates = append(candidates, "/etc/trafficup/trafficup.yaml")

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"trafficup/internal/atomicfile"
+	"trafficup/internal/source"
 	"trafficup/internal/uploader"
 )
 
@@ -34,6 +36,7 @@ type result struct {
 	Verdict        string           `json:"verdict"`
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
+	faultHint      string           // what to do about the first fault
 }
 
 type latencyMS struct {
@@ -68,6 +71,9 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 	}
 	for _, f := range s.Faults {
 		r.Faults = append(r.Faults, printable(f.Error()))
+		if fe, ok := errors.AsType[*source.FileError](f); ok && r.faultHint == "" {
+			r.faultHint = fe.Hint
+		}
 	}
 	if s.DeadlineMargin != 0 {
 		m := s.DeadlineMargin.Seconds()
@@ -152,6 +158,8 @@ func (r result) text(w io.Writer) {
 // hint is what to type next.
 func (r result) hint() string {
 	switch {
+	case r.faultHint != "":
+		return r.faultHint
 	case r.ExitCode == exitOK || r.DryRun:
 		return ""
 	case r.ExitCode == exitAuth:

@@ -212,6 +212,11 @@ func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State
 	u.Event(e)
 }
 
+// warn says something that is true of the run as a whole.
+func (u *ui) warn(message string) {
+	u.Event(uploader.Event{At: time.Now(), Level: uploader.Warning, Message: "warning: " + message})
+}
+
 func (u *ui) stopping() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -140,15 +140,18 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 	var none uploader.Summary
 	now := time.Now()
 	runID := newRunID(now)
-	dir, err := stateDir(c, sys.getenv)
-	if err != nil {
-		return none, err
+	dir := ""
+	if !o.dryRun {
+		var err error
+		if dir, err = stateDir(c, sys.getenv); err != nil {
+			return none, err
+		}
+		unlock, err := atomicfile.TryLock(filepath.Join(dir, "lock"))
+		if err != nil {
+			return none, fmt.Errorf("state directory %s: %w", dir, err)
+		}
+		defer unlock()
 	}
-	unlock, err := atomicfile.TryLock(filepath.Join(dir, "lock"))
-	if err != nil {
-		return none, fmt.Errorf("state directory %s: %w", dir, err)
-	}
-	defer unlock()
 	token, err := readToken(c)
 	if err != nil {
 		return none, err
@@ -178,7 +181,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 			return none, usageError("give --url, or try it without a server: trafficup upload --sandbox FILE", "no URL to send to")
 		}
 		parts.DeadLetters = letters{w, runID}
-		paths, closeAll, err := newPaths(c, dir, runID, token, u.breakerChanged)
+		paths, closeAll, err := newPaths(c, dir, runID, token, u)
 		if err != nil {
 			return none, err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -55,7 +56,7 @@ func uploaderConfig(c Config, now time.Time) uploader.Config {
 }
 
 // newPaths builds the ways to the API. close releases their connections.
-func newPaths(c Config, dir, runID, token string, onBreaker func(path string, from, to breaker.Phase, s breaker.State)) (paths []uploader.Path, closeAll func(), err error) {
+func newPaths(c Config, dir, runID, token string, u *ui) (paths []uploader.Path, closeAll func(), err error) {
 	var store breaker.Store = breaker.NewMemory()
 	if c.Breaker.Store == "file" {
 		store = breaker.NewFile(filepath.Join(dir, "breaker.json"))
@@ -83,9 +84,9 @@ func newPaths(c Config, dir, runID, token string, onBreaker func(path string, fr
 		br := breaker.New(breaker.Config{
 			Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
 			ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
-		}, store, p.name+" "+p.url, func(from, to breaker.Phase, s breaker.State) { onBreaker(p.name, from, to, s) })
+		}, store, p.name+" "+p.url, func(from, to breaker.Phase, s breaker.State) { u.breakerChanged(p.name, from, to, s) })
 		paths = append(paths, uploader.Path{
-			Name: p.name, Sender: sender{cl, runID, token}, Breaker: pathBreaker{br},
+			Name: p.name, Sender: sender{cl, runID, token}, Breaker: &pathBreaker{b: br, warn: u.warn},
 			Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin),
 		})
 	}
@@ -135,15 +136,27 @@ var toBreaker = map[uploader.Verdict]breaker.Verdict{
 }
 
 // pathBreaker gives a breaker the uploader's shape. A store that cannot be
-// written does not stop the upload: the breaker goes on in memory.
-type pathBreaker struct{ b *breaker.Breaker }
+// written does not stop the upload: the breaker goes on in memory, and says so
+// once.
+type pathBreaker struct {
+	b    *breaker.Breaker
+	warn func(string)
+	once sync.Once
+}
 
-func (p pathBreaker) Allow(now time.Time) (func(uploader.Verdict, time.Time), time.Time, bool) {
-	permit, retryAt, ok, _ := p.b.Allow(now)
+func (p *pathBreaker) Allow(now time.Time) (func(uploader.Verdict, time.Time), time.Time, bool) {
+	permit, retryAt, ok, err := p.b.Allow(now)
+	p.report(err)
 	if !ok {
 		return nil, retryAt, false
 	}
-	return func(v uploader.Verdict, at time.Time) { _ = p.b.Record(permit, toBreaker[v], at) }, time.Time{}, true
+	return func(v uploader.Verdict, at time.Time) { p.report(p.b.Record(permit, toBreaker[v], at)) }, time.Time{}, true
+}
+
+func (p *pathBreaker) report(err error) {
+	if err != nil {
+		p.once.Do(func() { p.warn("the breaker's state is kept in memory only: " + err.Error()) })
+	}
 }
 
 // letters turns the uploader's letters into those of the file.
