@@ -1,4 +1,4 @@
-# Everything here runs with the toolchain named in go.mod's spirit: 1.27.3.
+# Everything here runs with one toolchain, whatever Go is installed.
 export GOTOOLCHAIN := go1.27.3
 export GOFLAGS := -buildvcs=false
 

@@ -16,6 +16,7 @@ import (
 
 	"trafficup/internal/atomicfile"
 	"trafficup/internal/deadletter"
+	"trafficup/internal/envelope"
 	"trafficup/internal/sandbox"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
@@ -91,11 +92,7 @@ a new file; a file whose letters have all been taken is moved to archive/.`,
 }
 
 func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
-	c, err := loadConfig(fs, sys.getenv)
-	if err != nil {
-		return err
-	}
-	validator, err := newValidator(c)
+	c, validator, err := loadRun(sys, fs)
 	if err != nil {
 		return err
 	}
@@ -108,12 +105,18 @@ func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, arg
 	return err
 }
 
-func runReplay(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
+// loadRun reads what a run needs to know before it opens its input.
+func loadRun(sys *system, fs *pflag.FlagSet) (Config, *envelope.Validator, error) {
 	c, err := loadConfig(fs, sys.getenv)
 	if err != nil {
-		return err
+		return c, nil, err
 	}
-	validator, err := newValidator(c)
+	v, err := newValidator(c)
+	return c, v, err
+}
+
+func runReplay(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
+	c, validator, err := loadRun(sys, fs)
 	if err != nil {
 		return err
 	}

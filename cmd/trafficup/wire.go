@@ -167,9 +167,11 @@ type letters struct {
 
 func (l letters) Write(in uploader.Letter) error {
 	out := deadletter.Letter{
-		Reason: string(in.Reason), Status: in.Status, Problem: printable(in.Problem),
-		OutcomeUnknown: in.OutcomeUnknown, Run: l.runID, Version: versionString(),
-		Attempts: []deadletter.Attempt{},
+		Reason: string(in.Reason),
+		Details: deadletter.Details{
+			Status: in.Status, Problem: printable(in.Problem), OutcomeUnknown: in.OutcomeUnknown,
+			Run: l.runID, Version: versionString(), Attempts: []deadletter.Attempt{},
+		},
 	}
 	if !in.NotBefore.IsZero() {
 		at := in.NotBefore.UTC()

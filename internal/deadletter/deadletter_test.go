@@ -24,8 +24,8 @@ func TestLetterKeepsExactBytes(t *testing.T) {
 			rapid.SliceOfN(rapid.Byte(), 1, 200),
 		).Draw(t, "raw")
 		when := time.Unix(1784246400, 0).UTC()
-		in := Letter{Reason: "rejected", SpotID: "S1", Key: "key-0001", Status: 422, Problem: string(raw),
-			Attempts: []Attempt{{At: when, Path: "primary", Status: 422}}, NotBefore: &when, Generation: 2}
+		in := Letter{Reason: "rejected", Details: Details{SpotID: "S1", Key: "key-0001", Status: 422, Problem: string(raw),
+			Attempts: []Attempt{{At: when, Path: "primary", Status: 422}}, NotBefore: &when, Generation: 2}}
 		in.SetRecord(raw)
 		w := NewWriter(filepath.Join(dir, "letters"+string(rune('a'+n%26))+time.Now().Format("150405.000000000")))
 		if err := w.Write(in); err != nil {

@@ -14,21 +14,26 @@ import (
 
 // Letter is one record that was not delivered.
 type Letter struct {
-	V              int            `json:"v"`
-	Reason         string         `json:"reason"`
-	Envelope       jsontext.Value `json:"envelope"`            // exact bytes, or null
-	Raw            []byte         `json:"raw_base64,omitzero"` // exact bytes where a line of JSON cannot carry them
-	SpotID         string         `json:"spot_id"`
-	Key            string         `json:"idempotency_key"`
-	Source         Source         `json:"source"`
-	Status         int            `json:"status"`
-	Problem        string         `json:"problem"` // at most 1 KiB
-	Attempts       []Attempt      `json:"attempts"`
-	OutcomeUnknown bool           `json:"outcome_unknown"`
-	NotBefore      *time.Time     `json:"not_before"`
-	Run            string         `json:"run"`
-	Generation     int            `json:"generation"`
-	Version        string         `json:"version"`
+	V        int            `json:"v"`
+	Reason   string         `json:"reason"`
+	Envelope jsontext.Value `json:"envelope"` // exact bytes, or null
+	Details
+}
+
+// Details is what a letter holds beside the record.
+type Details struct {
+	Raw            []byte     `json:"raw_base64,omitzero"` // exact bytes where a line of JSON cannot carry them
+	SpotID         string     `json:"spot_id"`
+	Key            string     `json:"idempotency_key"`
+	Source         Source     `json:"source"`
+	Status         int        `json:"status"`
+	Problem        string     `json:"problem"` // at most 1 KiB
+	Attempts       []Attempt  `json:"attempts"`
+	OutcomeUnknown bool       `json:"outcome_unknown"`
+	NotBefore      *time.Time `json:"not_before"`
+	Run            string     `json:"run"`
+	Generation     int        `json:"generation"`
+	Version        string     `json:"version"`
 }
 
 // Source says where the record was read first.
@@ -92,28 +97,15 @@ func (l *Letter) encode() ([]byte, error) {
 		V      int    `json:"v"`
 		Reason string `json:"reason"`
 	}
-	type tail struct {
-		Raw            []byte     `json:"raw_base64,omitzero"`
-		SpotID         string     `json:"spot_id"`
-		Key            string     `json:"idempotency_key"`
-		Source         Source     `json:"source"`
-		Status         int        `json:"status"`
-		Problem        string     `json:"problem"`
-		Attempts       []Attempt  `json:"attempts"`
-		OutcomeUnknown bool       `json:"outcome_unknown"`
-		NotBefore      *time.Time `json:"not_before"`
-		Run            string     `json:"run"`
-		Generation     int        `json:"generation"`
-		Version        string     `json:"version"`
-	}
 	// What a server or a broken file said may be any bytes.
 	lax := jsontext.AllowInvalidUTF8(true)
 	h, err := json.Marshal(head{version, l.Reason}, lax)
 	if err != nil {
 		return nil, err
 	}
-	t, err := json.Marshal(tail{l.Raw, l.SpotID, l.Key, l.Source, l.Status, clip(l.Problem, maxProblem), l.Attempts,
-		l.OutcomeUnknown, l.NotBefore, l.Run, l.Generation, l.Version}, lax)
+	d := l.Details
+	d.Problem = clip(d.Problem, maxProblem)
+	t, err := json.Marshal(d, lax)
 	if err != nil {
 		return nil, err
 	}
