@@ -115,19 +115,29 @@ func (s *seen) hash(parts ...string) uint64 {
 	return h.Sum64()
 }
 
-// index is an open-addressing table of entry numbers plus one; 0 is free.
-type index struct {
+// index finds entries by hash. It is cut into tables by the first byte of the
+// hash, so that growing copies a small part at a time.
+type index [256]table
+
+func (x *index) probe(hash uint64) func(yield func(uint32) bool) { return x[hash>>56].probe(hash << 8) }
+
+func (x *index) insert(n uint32, hash uint64, hashOf func(uint32) uint64) {
+	x[hash>>56].insert(n, hash<<8, func(n uint32) uint64 { return hashOf(n) << 8 })
+}
+
+// table is an open-addressing table of entry numbers plus one; 0 is free.
+type table struct {
 	slots []uint32
 	used  int
 }
 
-func (x *index) start(hash uint64) int {
+func (x *table) start(hash uint64) int {
 	hi, _ := bits.Mul64(hash, uint64(len(x.slots)))
 	return int(hi)
 }
 
 // probe yields the entries that may carry hash.
-func (x *index) probe(hash uint64) func(yield func(uint32) bool) {
+func (x *table) probe(hash uint64) func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
 		if len(x.slots) == 0 {
 			return
@@ -140,12 +150,12 @@ func (x *index) probe(hash uint64) func(yield func(uint32) bool) {
 	}
 }
 
-func (x *index) insert(n uint32, hash uint64, hashOf func(uint32) uint64) {
+func (x *table) insert(n uint32, hash uint64, hashOf func(uint32) uint64) {
 	// Growing by a quarter at a load of 0.85 keeps the table small; doubling
 	// would leave it half empty after every growth.
 	if 20*(x.used+1) > 17*len(x.slots) {
 		old := x.slots
-		x.slots = make([]uint32, max(64, len(old)+len(old)/4))
+		x.slots = make([]uint32, max(16, len(old)+len(old)/4))
 		for _, slot := range old {
 			if slot != 0 {
 				x.put(slot, hashOf(slot-1))
@@ -156,7 +166,7 @@ func (x *index) insert(n uint32, hash uint64, hashOf func(uint32) uint64) {
 	x.used++
 }
 
-func (x *index) put(slot uint32, hash uint64) {
+func (x *table) put(slot uint32, hash uint64) {
 	i := x.start(hash)
 	for x.slots[i] != 0 {
 		i = (i + 1) % len(x.slots)
