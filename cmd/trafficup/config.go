@@ -274,7 +274,11 @@ func intsHook(from, to reflect.Type, data any) (any, error) {
 
 // flatten puts the many errors of a decode on one line.
 func flatten(err error) error {
-	return errors.New(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	_, list, found := strings.Cut(err.Error(), "error(s):")
+	if !found {
+		list = err.Error()
+	}
+	return errors.New(strings.Join(strings.FieldsFunc(list, func(r rune) bool { return r == '\n' }), "; "))
 }
 
 func checkConfig(c Config) error {

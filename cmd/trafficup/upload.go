@@ -202,12 +202,17 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}
+	var unsaved error
 	if !o.dryRun {
-		if rerr := saveReport(dir, res); rerr != nil {
-			return s, &failure{exitFailed, "free space on it, then run the same command again", fmt.Errorf("write report: %w", rerr)}
-		}
+		unsaved = saveReport(dir, res)
+	}
+	if unsaved != nil {
+		res.ExitCode = exitFailed
 	}
 	u.summary(res)
+	if unsaved != nil {
+		return s, &failure{exitFailed, "make room in the state directory, then run the same command again", fmt.Errorf("write report: %w", unsaved)}
+	}
 	if code == exitOK {
 		return s, nil
 	}
