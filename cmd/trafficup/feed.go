@@ -119,6 +119,12 @@ func (f *letterFeed) Next(ctx context.Context) (uploader.Item, error) {
 			f.r, f.files = nil, f.files[1:]
 			return uploader.Item{Fault: err}, nil
 		}
-		return decode(f.validator, f.whole, l.Record(), uploader.Place(l.Source), l.Generation+1), nil
+		item := decode(f.validator, f.whole, l.Record(), uploader.Place(l.Source), l.Generation+1)
+		if l.Reason == string(uploader.Conflict) {
+			// What it contradicts was sent by another run: sent alone it would
+			// pass for new, and be billed twice.
+			item.Held = l.Problem
+		}
+		return item, nil
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -104,24 +105,7 @@ func TestRetryAfterForms(t *testing.T) {
 				})}
 				go srv.Serve(l)
 				defer srv.Close()
-				client, err := api.NewClient(api.Config{
-					URL: "http://api.test/v1/logs", UserAgent: "test", KeyForm: "bare", Dial: l.dial, MaxIdle: 1,
-					ConnectTimeout: time.Second, RequestTimeout: 5 * time.Second,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer client.Close()
-				sys, _, _ := testSystem()
-				br := breaker.New(breaker.DefaultConfig(), breaker.NewMemory(), "primary", func(breaker.Phase, breaker.Phase, breaker.State) {})
-				s, err := uploader.Run(sys.hard, sys.soft, uploader.Config{
-					Concurrency: 1, QueueSize: 10, MaxAttempts: 5, MaxThrottles: maxThrottles, RequestTimeout: 5 * time.Second,
-					RetryAfterCap: time.Minute, HaltAfter: time.Minute, IntakeGap: time.Second, Waits: retry.Default(),
-				}, uploader.Parts{
-					Feed: &someRecords{left: 1}, DeadLetters: noLetters{}, Rand: rand.Float64,
-					Paths: []uploader.Path{{Name: "primary", Sender: sender{client, "run", ""}, Breaker: &pathBreaker{b: br, warn: func(string) {}},
-						Gate: new(ratelimit.Gate), Budget: retry.NewBudget(0.1, 10)}},
-				})
+				s, _, err := throughStack(t, l, 1, 1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,4 +124,88 @@ func TestRetryAfterForms(t *testing.T) {
 			})
 		})
 	}
+}
+
+// throughStack delivers n records over the engine, the real client, breaker,
+// gate and budget; it returns how often the breaker opened.
+func throughStack(t *testing.T, l *pipes, n, concurrency int) (uploader.Summary, int, error) {
+	t.Helper()
+	client, err := api.NewClient(api.Config{
+		URL: "http://api.test/v1/logs", UserAgent: "test", KeyForm: "bare", Dial: l.dial, MaxIdle: concurrency,
+		ConnectTimeout: time.Second, RequestTimeout: 5 * time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	opened := 0
+	var mu sync.Mutex
+	br := breaker.New(breaker.DefaultConfig(), breaker.NewMemory(), "primary", func(_, to breaker.Phase, _ breaker.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		if to == breaker.Open {
+			opened++
+		}
+	})
+	s, err := uploader.Run(context.Background(), context.Background(), uploader.Config{
+		Concurrency: concurrency, QueueSize: 100, MaxAttempts: 5, MaxThrottles: maxThrottles, RequestTimeout: 5 * time.Second,
+		RetryAfterCap: time.Minute, HaltAfter: time.Minute, IntakeGap: time.Second, Waits: retry.Default(),
+	}, uploader.Parts{
+		Feed: &someRecords{left: n}, DeadLetters: noLetters{}, Rand: rand.Float64,
+		Paths: []uploader.Path{{Name: "primary", Sender: sender{client, "run", ""}, Breaker: &pathBreaker{b: br, warn: func(string) {}},
+			Gate: new(ratelimit.Gate), Budget: retry.NewBudget(0.1, 100)}},
+	})
+	return s, opened, err
+}
+
+// Sixteen 429s that were under way together are one message and leave the
+// breaker shut.
+func TestBurstOfThrottlesLeavesTheBreakerShut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		calls := 0
+		l := newPipes()
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(100 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls <= 16 {
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+		})}
+		go srv.Serve(l)
+		defer srv.Close()
+		s, opened, err := throughStack(t, l, 64, 16)
+		if err != nil || s.Acked != 64 || s.Throttled != 16 || opened != 0 {
+			t.Fatalf("opened %d times, %+v, %v", opened, s, err)
+		}
+	})
+}
+
+// An endpoint that answers nothing but 429 is down: eight rounds open the breaker.
+func TestNothingButThrottlesOpensTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var calls []time.Time
+		l := newPipes()
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, time.Now())
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		})}
+		go srv.Serve(l)
+		defer srv.Close()
+		s, opened, err := throughStack(t, l, 64, 4)
+		if !errors.Is(err, uploader.ErrHalted) || opened == 0 || s.Acked != 0 || s.Halted != s.Read {
+			t.Fatalf("opened %d times, %+v, %v", opened, s, err)
+		}
+		// Eight rounds of at most four, and the probes of a minute.
+		if len(calls) > 8*4+4 {
+			t.Fatalf("%d calls", len(calls))
+		}
+	})
 }

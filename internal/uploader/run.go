@@ -153,6 +153,11 @@ func (r *run) admit(item Item) *job {
 	}
 	rec := item.Record
 	j := &job{rec: rec}
+	if item.Held != "" && !r.cfg.AcceptCorrections {
+		j.problem = item.Held
+		r.dead(j, Conflict, time.Time{})
+		return nil
+	}
 	verdict, first := r.seen.add(rec)
 	if verdict == sameSpot && r.cfg.AcceptCorrections {
 		verdict = unseen

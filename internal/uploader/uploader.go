@@ -37,7 +37,10 @@ type Record struct {
 type Item struct {
 	Record  Record
 	Invalid *Invalid
-	Fault   error // a file that could not be read to its end; reading goes on with the next
+	// Held is why the record is known to contradict an earlier one, which this
+	// run may not meet: it is a conflict again. Empty for all others.
+	Held  string
+	Fault error // a file that could not be read to its end; reading goes on with the next
 }
 
 // Invalid is a record that must not be sent.
