@@ -109,38 +109,72 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 	return s, nil
 }
 
-// read turns the feed into jobs until it ends or intake stops.
+// fed is what one call of Feed.Next returned.
+type fed struct {
+	item Item
+	err  error
+}
+
+// pump calls the feed. A feed may hang in a read that nothing can interrupt, a
+// terminal or a pipe without a writer: when the run stops, it is left behind.
+func (r *run) pump(out chan<- fed) {
+	for {
+		item, err := r.parts.Feed.Next(r.stopping)
+		select {
+		case out <- fed{item, err}:
+		case <-r.stopping.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// read turns the feed into jobs until it ends or intake stops. A place in the
+// window is taken before the record, so that a full window stops the reading.
 func (r *run) read() {
 	defer close(r.fresh)
-	for r.stopping.Err() == nil {
-		item, err := r.parts.Feed.Next(r.stopping)
-		switch {
-		case errors.Is(err, io.EOF):
-			r.sum.endOfInput()
-			return
-		case err != nil:
-			if r.stopping.Err() == nil {
-				r.fault(fmt.Errorf("%w: read input: %w", ErrLocal, err))
-			}
-			return
-		case item.Fault != nil:
-			r.sum.fault(item.Fault)
-			r.event(Event{Level: Error, Message: item.Fault.Error()})
-			continue
-		}
-		r.sum.read()
-		j := r.admit(item)
-		if j == nil {
-			continue
-		}
+	input := make(chan fed)
+	go r.pump(input)
+	for more := true; more; {
 		select {
 		case r.window <- struct{}{}:
 		case <-r.stopping.Done():
-			r.finish(j, Halted, "", time.Time{}, false)
 			return
+		}
+		var j *job
+		if j, more = r.take(input); j == nil {
+			<-r.window
+			continue
 		}
 		r.fresh <- j // never blocks for long: the scheduler drains it, also while stopping
 	}
+}
+
+// take reads one item. It returns no job for one that is not to be sent, and
+// more false at the end.
+func (r *run) take(input <-chan fed) (j *job, more bool) {
+	var f fed
+	select {
+	case f = <-input:
+	case <-r.stopping.Done():
+		return nil, false
+	}
+	switch {
+	case errors.Is(f.err, io.EOF):
+		r.sum.endOfInput()
+		return nil, false
+	case f.err != nil:
+		r.fault(fmt.Errorf("%w: read input: %w", ErrLocal, f.err))
+		return nil, false
+	case f.item.Fault != nil:
+		r.sum.fault(f.item.Fault)
+		r.event(Event{Level: Error, Message: f.item.Fault.Error()})
+		return nil, true
+	}
+	r.sum.read()
+	return r.admit(f.item), true
 }
 
 // admit decides whether a record is to be sent: not when it is invalid, was
@@ -178,8 +212,8 @@ func (r *run) admit(item Item) *job {
 	return nil
 }
 
-// finish ends a record that held a slot of the window (slot) or did not.
-func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time, slot bool) {
+// finish ends a record and gives its place in the window back.
+func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
 	if problem != "" {
 		j.problem = problem
 	}
@@ -199,9 +233,7 @@ func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time, slot
 		}
 		r.dead(j, b, notBefore)
 	}
-	if slot {
-		<-r.window
-	}
+	<-r.window
 }
 
 func (r *run) dead(j *job, b Bucket, notBefore time.Time) {

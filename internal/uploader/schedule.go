@@ -95,7 +95,7 @@ func (r *run) schedule() {
 // putDown ends a record that was waiting when the run stopped.
 func (r *run) putDown(j *job) {
 	b, problem := r.stopBucket()
-	r.finish(j, b, problem, time.Time{}, true)
+	r.finish(j, b, problem, time.Time{})
 }
 
 func (r *run) intakeGap(last, now time.Time) time.Duration {

@@ -38,7 +38,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		if !ok {
 			b, problem = Deferred, "deadline reached"
 		}
-		r.finish(j, b, problem, time.Time{}, true)
+		r.finish(j, b, problem, time.Time{})
 		return false
 	}
 	// retry: a second call has to be paid for.
@@ -61,7 +61,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		if err := r.parts.Limiter.Wait(r.stopping); err != nil {
 			done(VerdictNeutral, time.Now())
 			b, problem := r.stopBucket()
-			r.finish(j, b, problem, time.Time{}, true)
+			r.finish(j, b, problem, time.Time{})
 			return false
 		}
 	}
@@ -80,19 +80,19 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	switch out.Class {
 	case ClassAcked:
 		p.Budget.Earn()
-		r.finish(j, Acked, "", time.Time{}, true)
+		r.finish(j, Acked, "", time.Time{})
 		return false
 	case ClassRejected:
 		j.remember(p, started, out, 0)
-		r.finish(j, Rejected, "", time.Time{}, true)
+		r.finish(j, Rejected, "", time.Time{})
 		return false
 	case ClassAuth:
 		r.fault(fmt.Errorf("%w: %s: %s", ErrAuth, p.Name, j.problem))
-		r.finish(j, Halted, "", time.Time{}, true)
+		r.finish(j, Halted, "", time.Time{})
 		return false
 	case ClassConfig:
 		r.fault(fmt.Errorf("%w: %s: %s", ErrConfig, p.Name, j.problem))
-		r.finish(j, Halted, "", time.Time{}, true)
+		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
 	return r.again(j, p, out, started, throttleWait)
@@ -110,10 +110,10 @@ func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.D
 	switch {
 	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap:
 		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, roundUp(out.RetryAfter), r.cfg.RetryAfterCap)
-		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter), true)
+		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter))
 		return false
 	case j.failures >= r.cfg.MaxAttempts || j.throttles >= r.cfg.MaxThrottles:
-		r.finish(j, Exhausted, "", time.Time{}, true)
+		r.finish(j, Exhausted, "", time.Time{})
 		return false
 	}
 	j.owes = p
@@ -185,7 +185,7 @@ func (r *run) allDown(j *job, retryAt time.Time) bool {
 	r.haltMu.Unlock()
 	if !now.Before(haltAt) {
 		r.fault(fmt.Errorf("%w (%s)", ErrHalted, r.cfg.HaltAfter))
-		r.finish(j, Halted, "", time.Time{}, true)
+		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
 	if retryAt.After(haltAt) {
@@ -198,7 +198,7 @@ func (r *run) allDown(j *job, retryAt time.Time) bool {
 // keeps finding it empty waits for another run: it is not burnt.
 func (r *run) unpaid(j *job) bool {
 	if j.broke++; j.broke > r.cfg.MaxAttempts {
-		r.finish(j, Deferred, "retry budget spent: "+j.problem, time.Time{}, true)
+		r.finish(j, Deferred, "retry budget spent: "+j.problem, time.Time{})
 		return false
 	}
 	return r.park(j, r.cfg.Waits.Wait(j.failures+j.broke, r.parts.Rand()), "retry budget empty")
@@ -209,7 +209,7 @@ func (r *run) park(j *job, d time.Duration, why string) bool {
 	now := time.Now()
 	j.due = now.Add(max(d, minPark))
 	if dl := r.cfg.Deadline; !dl.IsZero() && !j.due.Before(dl) {
-		r.finish(j, Deferred, why+"; the next try would come after the deadline", j.due, true)
+		r.finish(j, Deferred, why+"; the next try would come after the deadline", j.due)
 		return false
 	}
 	return true

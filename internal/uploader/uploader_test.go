@@ -512,6 +512,40 @@ func TestFirstSignalFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
+// hanging yields one record and then blocks for ever, as a terminal does.
+type hanging struct {
+	feed
+	release chan struct{}
+}
+
+func (h *hanging) Next(ctx context.Context) (Item, error) {
+	if h.taken() == len(h.items) {
+		<-h.release
+	}
+	return h.feed.Next(ctx)
+}
+
+func TestStopDoesNotWaitForAHangingInput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hanging{feed: feed{items: []Item{record(1)}}, release: make(chan struct{})}
+		defer close(h.release)
+		b := newBench(nil, func(string, int) Outcome { return ok })
+		soft, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(time.Minute, cancel)
+		start := time.Now()
+		s, err := Run(context.Background(), soft, b.cfg, Parts{
+			Feed: h, DeadLetters: b.shelf, Rand: func() float64 { return 0.5 },
+			Paths: []Path{{Name: "primary", Sender: b.server, Breaker: b.br, Gate: b.gate, Budget: b.budget}},
+		})
+		if !errors.Is(err, ErrStopped) || s.Acked != 1 || !s.Balanced() {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if d := time.Since(start); d != time.Minute {
+			t.Fatalf("stopped after %s", d)
+		}
+	})
+}
+
 func TestDeadlineDefersAndIsNotSleptPast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(records(8), func(string, int) Outcome { return busy })
