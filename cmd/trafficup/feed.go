@@ -120,6 +120,9 @@ func (f *letterFeed) Next(ctx context.Context) (uploader.Item, error) {
 			return uploader.Item{Fault: err}, nil
 		}
 		item := decode(f.validator, f.whole, l.Record(), uploader.Place(l.Source), l.Generation+1)
+		if item.Invalid != nil && l.Reason == string(uploader.Invalids) {
+			item.Invalid.Reason = l.Problem // as it was said of the input, a row of a table perhaps
+		}
 		if l.Reason == string(uploader.Conflict) {
 			// What it contradicts was sent by another run: sent alone it would
 			// pass for new, and be billed twice.

@@ -37,6 +37,7 @@ type result struct {
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
 	faultHint      string           // what to do about the first fault
+	report         string           // where this is kept; empty: nowhere
 }
 
 type latencyMS struct {
@@ -103,14 +104,16 @@ func saveReport(dir string, r result) error {
 	if err != nil {
 		return err
 	}
-	run := filepath.Join(dir, "runs", r.Run)
-	if err := os.MkdirAll(run, 0o700); err != nil {
+	path := reportPath(dir, r.Run)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(run, "report.json"), append(data, '\n'), 0o600)
+	return atomicfile.Write(path, append(data, '\n'), 0o600)
 }
 
-// maxShown is how many reasons the summary lists; the report has them all.
+func reportPath(dir, run string) string { return filepath.Join(dir, "runs", run, "report.json") }
+
+// maxShown is how many reasons the summary lists when a report has them all.
 const maxShown = 5
 
 // text is the summary block. What needs doing comes last, as a command.
@@ -137,14 +140,14 @@ func (r result) text(w io.Writer) {
 	if len(r.Reasons) > 0 || len(r.Faults) > 0 {
 		fmt.Fprintln(w)
 	}
-	for _, f := range firstN(r.Faults, maxShown, "files") {
+	for _, f := range r.firstFew(r.Faults, "files") {
 		fmt.Fprintf(w, "  %s\n", f)
 	}
 	var lines []string
 	for _, x := range r.Reasons {
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("%6s  %s: %s", thousands(x.Count), x.Outcome, x.Reason), ": "))
 	}
-	for _, l := range firstN(lines, maxShown, "reasons") {
+	for _, l := range r.firstFew(lines, "reasons") {
 		fmt.Fprintln(w, l)
 	}
 	if r.DeadLetters != "" {
@@ -168,17 +171,19 @@ func (r result) hint() string {
 		return "run the same command again to continue; every record keeps its key"
 	case r.Exhausted+r.Deferred+r.Unknown > 0:
 		return "trafficup replay " + r.DeadLetters
+	case r.Rejected > 0:
+		return "mend the records and upload them again; if the API was wrong to reject some: trafficup replay " + r.DeadLetters
 	case r.DeadLetters != "":
-		return "mend the records at their source and upload them again; trafficup replay " + r.DeadLetters + " sends what was rejected"
+		return "mend the records at their source and upload them again"
 	}
 	return ""
 }
 
-func firstN(all []string, n int, what string) []string {
-	if len(all) <= n {
+func (r result) firstFew(all []string, what string) []string {
+	if len(all) <= maxShown || r.report == "" {
 		return all
 	}
-	return append(all[:n:n], fmt.Sprintf("        and %d more %s, in the report", len(all)-n, what))
+	return append(all[:maxShown:maxShown], fmt.Sprintf("        and %d more %s in %s", len(all)-maxShown, what, r.report))
 }
 
 // thousands writes 48210 as 48,210.

@@ -64,7 +64,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 			},
 		},
 	)
-	for _, c := range root.Commands() {
+	for _, c := range append(root.Commands(), root) {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, a []string) error {
 				if err := args(cmd, a); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +29,7 @@ func newSandboxCommand(sys *system) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8088", "address to serve on; port 0 takes a free one")
-	cmd.Flags().StringVar(&o.scenario, "scenario", "calm", "a scenario's name, or a file that holds one")
+	cmd.Flags().StringVar(&o.scenario, "scenario", "calm", strings.Join(sandbox.Names(), ", ")+", or a file that holds a scenario")
 	return cmd
 }
 

@@ -19,6 +19,7 @@ import (
 type ui struct {
 	stdout, stderr io.Writer
 	json, quiet    bool
+	dry            bool // nothing is sent: what would be is valid
 	concurrency    int
 	log            *auditLog // nil: none
 	closeLog       func() error
@@ -41,7 +42,7 @@ type ui struct {
 const every = 10 * time.Second
 
 func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, concurrency: c.Upload.Concurrency, closeLog: func() error { return nil }}
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, dry: o.dryRun, concurrency: c.Upload.Concurrency, closeLog: func() error { return nil }}
 	switch o.progress {
 	case "auto", "bar", "plain", "json", "none":
 	default:
@@ -148,7 +149,11 @@ func (u *ui) Event(e uploader.Event) {
 		if u.bar != nil {
 			_ = u.bar.Add(1)
 		}
-		if u.json {
+		if u.json && !u.quiet {
+			outcome := string(e.Bucket)
+			if u.dry && e.Bucket == uploader.Acked {
+				outcome, e.Message = "valid", ""
+			}
 			u.object(struct {
 				Type    string `json:"message_type"`
 				Outcome string `json:"outcome"`
@@ -158,7 +163,7 @@ func (u *ui) Event(e uploader.Event) {
 				Line    int64  `json:"line"`
 				Status  int    `json:"status"`
 				Reason  string `json:"reason,omitzero"`
-			}{"record", string(e.Bucket), printable(e.SpotID), printable(e.Key), printable(e.File), e.Line, e.Status, printable(e.Message)})
+			}{"record", outcome, printable(e.SpotID), printable(e.Key), printable(e.File), e.Line, e.Status, printable(e.Message)})
 		}
 		return
 	}
@@ -229,13 +234,13 @@ func (u *ui) stopping() {
 func (u *ui) summary(r result) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.quiet && r.ExitCode == exitOK {
+		return
+	}
 	if u.json {
 		if line, err := r.json(); err == nil {
 			fmt.Fprintf(u.stdout, "%s\n", line)
 		}
-		return
-	}
-	if u.quiet && r.ExitCode == exitOK {
 		return
 	}
 	r.text(u.stdout)

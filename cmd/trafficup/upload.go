@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ type uploadOptions struct {
 
 func (o *uploadOptions) addFlags(fs *pflag.FlagSet) {
 	addConfigFlags(fs)
-	fs.StringVar(&o.sandbox, "sandbox", "", "send to a stand-in API in this process, with the faults of a scenario (`SCENARIO`: a name or a file)")
+	fs.StringVar(&o.sandbox, "sandbox", "", "send to a stand-in API in this process; --sandbox=`SCENARIO` (with =) plays its faults: "+strings.Join(sandbox.Names(), ", ")+", or a file")
 	fs.Lookup("sandbox").NoOptDefVal = "calm"
 	fs.BoolVar(&o.dryRun, "dry-run", false, "read and validate, send nothing")
 	fs.BoolVar(&o.quiet, "quiet", false, "print nothing when all went well")
@@ -42,7 +43,7 @@ func (o *uploadOptions) addFlags(fs *pflag.FlagSet) {
 func newUploadCommand(sys *system, asJSON *bool) *cobra.Command {
 	var o uploadOptions
 	cmd := &cobra.Command{
-		Use:   "upload [FILE...|DIR|-]",
+		Use:   "upload FILE...|DIR|-",
 		Short: "deliver traffic logs",
 		Long: `Deliver traffic logs: NDJSON, JSON arrays, CSV or TSV, plain or compressed with
 gzip or zstd. A directory stands for its *.ndjson *.json *.csv *.tsv files, - for
@@ -63,7 +64,7 @@ $TRAFFICUP_RETRY_RETRY_AFTER_CAP in the environment.`,
 func newValidateCommand(sys *system, asJSON *bool) *cobra.Command {
 	o := uploadOptions{dryRun: true}
 	cmd := &cobra.Command{
-		Use:   "validate FILE...",
+		Use:   "validate FILE...|DIR|-",
 		Short: "read and check traffic logs as upload does, sending nothing",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,8 +145,8 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 	now := time.Now()
 	runID := newRunID(now)
 	dir := ""
+	var err error
 	if !o.dryRun {
-		var err error
 		if dir, err = stateDir(c, sys.getenv); err != nil {
 			return none, err
 		}
@@ -155,9 +156,11 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 		}
 		defer unlock()
 	}
-	token, err := readToken(c)
-	if err != nil {
-		return none, err
+	token := ""
+	if !o.dryRun && o.sandbox == "" { // neither shows it to anybody
+		if token, err = readToken(c); err != nil {
+			return none, err
+		}
 	}
 	if o.sandbox != "" {
 		stop, err := startSandbox(&c, o.sandbox)
@@ -181,7 +184,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
 		if c.API.Primary == "" {
-			return none, usageError("give --url, or try it without a server: trafficup upload --sandbox FILE", "no URL to send to")
+			return none, usageError("give --url, or try it without a server: --sandbox", "no URL to send to")
 		}
 		parts.DeadLetters = letters{w, runID}
 		paths, closeAll, err := newPaths(c, dir, runID, token, u)
@@ -206,8 +209,11 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 	if !o.dryRun {
 		unsaved = saveReport(dir, res)
 	}
-	if unsaved != nil {
+	switch {
+	case unsaved != nil:
 		res.ExitCode = exitFailed
+	case !o.dryRun:
+		res.report = reportPath(dir, runID)
 	}
 	u.summary(res)
 	if unsaved != nil {

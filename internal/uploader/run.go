@@ -11,7 +11,7 @@ import (
 
 // Why a run ended before its input did.
 var (
-	ErrStopped  = errors.New("stopped")
+	ErrStopped  = errors.New("by a signal")
 	ErrDeadline = errors.New("deadline reached")
 	ErrHalted   = errors.New("every path has been down too long")
 	ErrAuth     = errors.New("not authorised")
