@@ -22,7 +22,9 @@ type auditLog struct {
 	w      io.Writer
 	format string // audit, json or logfmt
 
-	mu sync.Mutex
+	failed func(error) // told once
+	mu     sync.Mutex
+	broken bool // guarded by mu
 }
 
 var levelNames = map[uploader.Level]string{
@@ -49,7 +51,10 @@ func (l *auditLog) write(e uploader.Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, _ = l.w.Write(line)
+	if _, err := l.w.Write(line); err != nil && !l.broken {
+		l.broken = true
+		l.failed(err)
+	}
 }
 
 func auditFields(e uploader.Event) (fields []slog.Attr) {

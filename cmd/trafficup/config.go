@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,7 +102,7 @@ var options = []option{
 	{"format", "upload.format", "form of the input: auto, ndjson, json, csv or tsv", "auto"},
 	{"derive-keys", "upload.derive_keys", "make keys for a CSV that has none, from its content", false},
 	{"accept-corrections", "upload.accept_corrections", "send a spot again that comes under another key", false},
-	{"max-attempts", "retry.max_attempts", "calls for one record at most", 5},
+	{"max-attempts", "retry.max_attempts", "calls for one record at most; answers that ask for patience (429, 503 with Retry-After) do not count, of which 30 may be", 5},
 	{"backoff-base", "retry.base", "ceiling of the first wait; doubles per failure", 500 * time.Millisecond},
 	{"backoff-cap", "retry.cap", "ceiling of any wait", 20 * time.Second},
 	{"retry-after-cap", "retry.retry_after_cap", "longest Retry-After that is waited for; a longer one defers the record", time.Minute},
@@ -215,12 +218,32 @@ func readConfigFile(v *viper.Viper, fs *pflag.FlagSet, getenv func(string) strin
 		}
 		v.SetConfigFile(path)
 		v.SetConfigType("yaml")
-		if err := v.ReadInConfig(); err != nil {
+		data, err := readSmall(path)
+		if err == nil {
+			err = v.ReadConfig(bytes.NewReader(data))
+		}
+		if err != nil {
 			return usageError("", "read config %s: %w", path, err)
 		}
 		return unknownKeys(v, path)
 	}
 	return nil
+}
+
+// maxSmall bounds a configuration file or a token: what is larger is something else.
+const maxSmall = 1 << 20
+
+func readSmall(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	if err == nil && len(data) > maxSmall {
+		err = fmt.Errorf("larger than %d bytes", maxSmall)
+	}
+	return data, err
 }
 
 // unknownKeys refuses what no option reads: a misspelt limit must not be a limit ignored.
@@ -307,11 +330,18 @@ func checkURLs(c Config) error {
 		case u.url == "":
 		case err != nil:
 			return usageError("", "%s: not a URL", u.key)
+		case badPort(parsed.Port()):
+			return usageError("", "%s: %s is no port", u.key, parsed.Port())
 		case parsed.User != nil:
 			return usageError("put the token into --token-file", "%s: user names and passwords do not belong into a URL", u.key)
 		}
 	}
 	return nil
+}
+
+func badPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port != "" && err != nil
 }
 
 // stateDir is where the run keeps what must outlive it.

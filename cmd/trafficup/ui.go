@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json/v2"
 	"fmt"
 	"io"
@@ -57,7 +58,9 @@ func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
 			}
 			w, u.closeLog = f, f.Close
 		}
-		u.log = &auditLog{w: w, format: c.Log.Format}
+		u.log = &auditLog{w: w, format: c.Log.Format, failed: func(err error) {
+			fmt.Fprintf(sys.stderr, "trafficup: warning: the audit log is not complete: %v\n", err)
+		}}
 	}
 	if o.quiet || o.progress == "none" {
 		return u, nil
@@ -239,11 +242,22 @@ func (u *ui) summary(r result) {
 	}
 	if u.json {
 		if line, err := r.json(); err == nil {
-			fmt.Fprintf(u.stdout, "%s\n", line)
+			_, err = fmt.Fprintf(u.stdout, "%s\n", line)
+			u.unseen(err, r)
 		}
 		return
 	}
-	r.text(u.stdout)
+	var b bytes.Buffer
+	r.text(&b)
+	_, err := u.stdout.Write(b.Bytes())
+	u.unseen(err, r)
+}
+
+// unseen says where to look when the summary could not be printed.
+func (u *ui) unseen(err error, r result) {
+	if err != nil {
+		fmt.Fprintf(u.stderr, "trafficup: warning: the summary could not be printed (%v); it is in %s\n", err, orDash(r.report))
+	}
 }
 
 // object prints one line of JSON. Requires mu.

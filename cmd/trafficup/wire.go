@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -195,7 +194,7 @@ func (l letters) Write(in uploader.Letter) error {
 func readToken(c Config) (string, error) {
 	token := c.API.Auth.Token
 	if f := c.API.Auth.TokenFile; f != "" {
-		b, err := os.ReadFile(f)
+		b, err := readSmall(f)
 		if err != nil {
 			return "", usageError("", "token file: %w", err)
 		}

@@ -51,7 +51,7 @@ type run struct {
 	stopping context.Context
 
 	haltMu    sync.Mutex
-	downSince time.Time // guarded by haltMu; all paths open since
+	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
 }
 
 // Run delivers the feed and returns what happened to every record it read.

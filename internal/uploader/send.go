@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 )
@@ -77,6 +78,12 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	j.unknown = j.unknown || out.Wrote && out.Status == 0 && out.Class == ClassRetry
 	throttleWait, verdict := r.throttle(p, out, started, now)
 	done(verdict, now)
+	if verdict == VerdictOK {
+		// Only an answer ends an outage: a probe let through is none yet.
+		r.haltMu.Lock()
+		r.downSince = time.Time{}
+		r.haltMu.Unlock()
+	}
 	switch out.Class {
 	case ClassAcked:
 		p.Budget.Earn()
@@ -109,7 +116,7 @@ func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.D
 	j.remember(p, started, out, wait)
 	switch {
 	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap:
-		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, roundUp(out.RetryAfter), r.cfg.RetryAfterCap)
+		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, inWords(out.RetryAfter), r.cfg.RetryAfterCap)
 		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter))
 		return false
 	case j.failures >= r.cfg.MaxAttempts || j.throttles >= r.cfg.MaxThrottles:
@@ -161,9 +168,6 @@ func (r *run) choose(now time.Time) (*Path, func(Verdict, time.Time), time.Time)
 		p := &r.parts.Paths[i]
 		done, retryAt, ok := p.Breaker.Allow(now)
 		if ok {
-			r.haltMu.Lock()
-			r.downSince = time.Time{}
-			r.haltMu.Unlock()
 			return p, done, time.Time{}
 		}
 		if earliest.IsZero() || retryAt.Before(earliest) {
@@ -247,6 +251,10 @@ func (j *job) remember(p *Path, at time.Time, out Outcome, wait time.Duration) {
 func describe(out Outcome) string {
 	switch {
 	case out.Status == 0 && out.Err != nil:
+		if op, ok := errors.AsType[*net.OpError](out.Err); ok && op.Op != "dial" {
+			// The addresses of the connection would make every reason its own.
+			return op.Op + ": " + op.Err.Error()
+		}
 		return out.Err.Error()
 	case out.Problem != "":
 		return fmt.Sprintf("status %d: %s", out.Status, out.Problem)
@@ -254,10 +262,14 @@ func describe(out Outcome) string {
 	return fmt.Sprintf("status %d", out.Status)
 }
 
-func roundUp(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
+const year = 365 * 24 * time.Hour
+
+func inWords(d time.Duration) string {
+	if d > year {
+		return "more than a year"
+	}
+	return max(d.Round(time.Second), time.Second).String()
+}
 
 // addSaturated is t+d, held inside what a timestamp in a letter can carry.
-func addSaturated(t time.Time, d time.Duration) time.Time {
-	const year = 365 * 24 * time.Hour
-	return t.Add(min(d, 10*year))
-}
+func addSaturated(t time.Time, d time.Duration) time.Time { return t.Add(min(d, 10*year)) }

@@ -354,6 +354,23 @@ func TestOpenBreakerSendsNothingThenHalts(t *testing.T) {
 	})
 }
 
+// Probes that fail do not start the clock of --halt-after anew.
+func TestFailedProbesDoNotPutOffTheHalt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(1000), func(string, int) Outcome { return busy })
+		b.br.threshold, b.br.openFor = 8, time.Second
+		b.cfg.HaltAfter = time.Minute
+		start := time.Now()
+		s, err := b.run(context.Background())
+		if !errors.Is(err, ErrHalted) || !s.Balanced() {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if d := time.Since(start); d > b.cfg.HaltAfter+30*time.Second {
+			t.Fatalf("halted only after %s", d)
+		}
+	})
+}
+
 func TestUnauthorisedStopsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(records(100), func(string, int) Outcome {
