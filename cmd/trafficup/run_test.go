@@ -58,24 +58,6 @@ func TestSignalWindsDown(t *testing.T) {
 	}
 }
 
-// A signal that comes when all is done takes nothing from a full success.
-func TestSignalAfterTheLastRecord(t *testing.T) {
-	soft, interrupt := context.WithCancel(context.Background())
-	defer interrupt()
-	sys, stdout, stderr := testSystem()
-	sys.soft = soft
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusCreated)
-		interrupt()
-	}))
-	defer srv.Close()
-	sys.args = []string{"upload", "--url", srv.URL, "--state-dir", t.TempDir(), writeNight(t, 1)}
-	code := run(sys)
-	if !strings.Contains(stdout.String(), "1  1  0") {
-		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
-	}
-}
-
 // The breaker outlives the run: the next one finds it open and sends nothing.
 func TestNextRunFindsTheBreakerOpen(t *testing.T) {
 	var calls atomic.Int32

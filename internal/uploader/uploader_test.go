@@ -529,6 +529,20 @@ func TestFirstSignalFinishesWhatIsInFlight(t *testing.T) {
 	})
 }
 
+// A signal that comes while the last record is in flight takes nothing from a
+// full success.
+func TestSignalDuringTheLastRecordIsNoStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(1), func(string, int) Outcome { return ok })
+		b.server.latency = time.Second
+		soft, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if s, err := b.run(soft); err != nil || s.Acked != 1 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	})
+}
+
 // hanging yields one record and then blocks for ever, as a terminal does.
 type hanging struct {
 	feed
