@@ -37,6 +37,9 @@ type Config struct {
 	} `mapstructure:"api"`
 	Upload struct {
 		StateDir          string        `mapstructure:"state_dir"`
+		OnLocked          string        `mapstructure:"on_locked" validate:"oneof=fail wait skip"`
+		KeyTTL            time.Duration `mapstructure:"key_ttl" validate:"min=1h"`
+		Settle            time.Duration `mapstructure:"settle" validate:"min=0,max=1h"`
 		Concurrency       int           `mapstructure:"concurrency" validate:"min=1,max=1024"`
 		QueueSize         int           `mapstructure:"queue_size" validate:"min=1,max=1000000"`
 		RequestTimeout    time.Duration `mapstructure:"request_timeout" validate:"min=1ms,max=1h"`
@@ -91,7 +94,10 @@ var options = []option{
 	{"body", "api.body", "what is posted: payload, or the whole envelope", "payload"},
 	{"accept-content-type", "api.accept_content_type", "answer types that acknowledge, besides JSON and an empty body", []string{}},
 	{"token-file", "api.auth.token_file", "file that holds the bearer token", ""},
-	{"state-dir", "upload.state_dir", "where breaker, dead letters and reports live (default $STATE_DIRECTORY, else $XDG_STATE_HOME/trafficup, else ~/.local/state/trafficup)", ""},
+	{"state-dir", "upload.state_dir", "where ledger, breaker, dead letters and reports live (default $STATE_DIRECTORY, else $XDG_STATE_HOME/trafficup, else ~/.local/state/trafficup)", ""},
+	{"on-locked", "upload.on_locked", "when another run holds the state directory: fail (code 6), wait for it, or skip this run (code 0)", "fail"},
+	{"key-ttl", "upload.key_ttl", "how long the API remembers a key, and the ledger who was acked", 30 * 24 * time.Hour},
+	{"settle", "upload.settle", "how long a file that ends in the middle of a line must have been left alone before it is read", 3 * time.Second},
 	{"concurrency", "upload.concurrency", "requests in flight at most", 8},
 	{"queue-size", "upload.queue_size", "records read ahead at most", 200},
 	{"request-timeout", "upload.request_timeout", "time for one attempt", 10 * time.Second},

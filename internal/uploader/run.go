@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -201,7 +202,7 @@ func (r *run) admit(item Item) *job {
 		return j
 	case sameRecord:
 		msg := fmt.Sprintf("repeats %s:%d", first.File, first.Line)
-		r.end(Event{Level: Info, SpotID: rec.SpotID, Key: rec.Key, Bucket: Duplicate, Message: msg, File: rec.Place.File, Line: rec.Place.Line})
+		r.end(Event{Level: Info, SpotID: rec.SpotID, Key: rec.Key, Bucket: Duplicate, Message: msg, File: rec.Place.File, Line: rec.Place.Line, Ref: rec.Ref})
 	case sameKey:
 		j.problem = fmt.Sprintf("same key as %s:%d with other content", first.File, first.Line)
 		r.dead(j, Conflict, time.Time{})
@@ -219,14 +220,14 @@ func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
 	}
 	switch b {
 	case Acked:
-		r.end(Event{Level: Info, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "delivered", Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line})
+		r.end(Event{Level: Info, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "delivered", Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref})
 	case Halted:
 		if j.unknown {
 			r.dead(j, Unknown, notBefore)
 			break
 		}
 		// Not condemned and not written down: the same command sends it again.
-		r.end(Event{Level: Debug, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "not sent", Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line})
+		r.end(Event{Level: Debug, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "not sent", Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref})
 	default:
 		if j.unknown && b != Rejected {
 			b = Unknown
@@ -239,11 +240,11 @@ func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
 func (r *run) dead(j *job, b Bucket, notBefore time.Time) {
 	r.letter(Letter{
 		Reason: b, Record: &j.rec, Status: j.status, Problem: j.problem,
-		History: j.history, OutcomeUnknown: j.unknown, NotBefore: notBefore,
+		History: slices.Concat(j.rec.Before, j.history), OutcomeUnknown: j.unknown, NotBefore: notBefore,
 	})
 	r.end(Event{
 		Level: Warning, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: j.problem,
-		Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line,
+		Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref,
 	})
 }
 

@@ -30,7 +30,9 @@ type Place struct {
 type Record struct {
 	envelope.Record
 	Place      Place
-	Generation int // how often it has been replayed
+	Generation int   // how often it has been replayed
+	Ref        int64 // the feed's own mark, handed back in the event of the record's end; 0: none
+	Before     []Try // attempts of earlier generations, oldest first
 }
 
 // Item is what a Feed yields: a record, a reject, or the fault of a whole file.
@@ -207,6 +209,7 @@ type Event struct {
 	Attempt int
 	Status  int
 	Wait    time.Duration
+	Ref     int64 // of the record, as its feed set it
 }
 
 // Level is the gravity of an Event.

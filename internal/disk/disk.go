@@ -1,0 +1,115 @@
+// Package disk is the file system as the parts that must survive a crash use
+// it: few operations, each with a stated durability. Tests put another one in
+// its place, which tears writes and forgets what was not synced.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// File is an open file. What Write returned nil for survives the process; what
+// Sync returned nil for survives a power cut. After an error of Sync nothing
+// written since the last good one can be trusted, however often it is repeated.
+type File interface {
+	io.Reader
+	io.Writer
+	io.Closer
+	Sync() error
+	Truncate(size int64) error // does not move the offset of a file opened without O_APPEND
+	Stat() (fs.FileInfo, error)
+}
+
+// FS is a file system. A name that was made, renamed or removed survives a
+// power cut after SyncDir of its directory.
+type FS interface {
+	OpenFile(name string, flag int, perm fs.FileMode) (File, error)
+	MkdirAll(name string, perm fs.FileMode) error
+	ReadDir(name string) ([]fs.DirEntry, error) // sorted by name
+	Rename(from, to string) error
+	Remove(name string) error
+	SyncDir(name string) error
+}
+
+// OS is the file system of the machine.
+type OS struct{}
+
+// OpenFile is os.OpenFile.
+func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err // not f: a nil *os.File is not a nil File
+	}
+	return f, nil
+}
+
+// MkdirAll is os.MkdirAll.
+func (OS) MkdirAll(name string, perm fs.FileMode) error { return os.MkdirAll(name, perm) }
+
+// ReadDir is os.ReadDir.
+func (OS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+
+// Rename is os.Rename.
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove is os.Remove.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// SyncDir makes the names in a directory durable.
+func (OS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// ReadFile returns the content of a file.
+func ReadFile(fsys FS, name string) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(f)
+	return data, errors.Join(err, f.Close())
+}
+
+// Replace puts data in the place of name, with mode 0600, so that a reader, also
+// one after a power cut, finds the old content or the new and nothing between:
+// a temporary file beside it is written and synced, renamed over it, and the
+// directory synced. After an error the old content stands, unless only the last
+// sync failed. A temporary file that a crash left, "name.tmp", is written over
+// by the next Replace; there must be one at a time.
+func Replace(fsys FS, name string, data []byte) (err error) {
+	tmp := name + ".tmp"
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("replace %s: %w", name, err)
+		}
+	}()
+	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = fsys.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = fsys.Remove(tmp) // the first error says more
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
