@@ -350,7 +350,7 @@ func badPort(port string) bool {
 	return port != "" && err != nil
 }
 
-// stateDir is where the run keeps what must outlive it.
+// stateDir is where runs keep what must outlive them. It need not exist.
 func stateDir(c Config, getenv func(string) string) (string, error) {
 	dir := c.Upload.StateDir
 	for _, d := range []string{getenv("STATE_DIRECTORY"), join(getenv("XDG_STATE_HOME"), "trafficup"), join(getenv("HOME"), ".local/state/trafficup")} {
@@ -360,9 +360,6 @@ func stateDir(c Config, getenv func(string) string) (string, error) {
 	}
 	if dir == "" {
 		return "", usageError("give --state-dir", "no state directory: neither $STATE_DIRECTORY nor $HOME is set")
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "deadletters"), 0o700); err != nil {
-		return "", &failure{exitFailed, "make it writable, or give another --state-dir", fmt.Errorf("state directory: %w", err)}
 	}
 	return dir, nil
 }

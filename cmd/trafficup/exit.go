@@ -73,6 +73,35 @@ func exitCode(s uploader.Summary, err error, signal int) int {
 	return exitOK
 }
 
+// heavier is the code that wins where both hold.
+func heavier(a, b int) int {
+	rank := func(code int) int {
+		switch code {
+		case exitFailed:
+			return 8
+		case exitAuth:
+			return 7
+		case exitUsage:
+			return 6
+		case exitLocked:
+			return 5
+		case exitInput:
+			return 3
+		case exitWaiting:
+			return 2
+		case exitPerson:
+			return 1
+		case exitOK:
+			return 0
+		}
+		return 4 // a signal
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
 // explain turns an error into code and hint.
 func explain(err error) (code int, hint string) {
 	if f, ok := errors.AsType[*failure](err); ok {

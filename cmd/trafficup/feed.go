@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 
-	"trafficup/internal/deadletter"
 	"trafficup/internal/envelope"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
@@ -83,51 +82,4 @@ func decode(v *envelope.Validator, whole bool, raw []byte, place uploader.Place,
 		rec.Body = rec.Raw
 	}
 	return uploader.Item{Record: uploader.Record{Record: rec, Place: place, Generation: generation}}
-}
-
-// letterFeed reads dead letters: the same records, one generation older.
-type letterFeed struct {
-	files     []string
-	validator *envelope.Validator
-	whole     bool
-	r         *deadletter.Reader
-}
-
-func (f *letterFeed) Next(ctx context.Context) (uploader.Item, error) {
-	for {
-		if f.r == nil {
-			if len(f.files) == 0 {
-				return uploader.Item{}, io.EOF
-			}
-			r, err := deadletter.OpenReader(f.files[0])
-			if err != nil {
-				f.files = f.files[1:]
-				return uploader.Item{Fault: &source.FileError{Reason: err.Error(), Err: err}}, nil
-			}
-			f.r = r
-		}
-		l, err := f.r.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			f.r.Close()
-			f.r, f.files = nil, f.files[1:]
-			continue
-		case errors.Is(err, deadletter.ErrFormat):
-			return uploader.Item{Fault: err}, nil
-		case err != nil:
-			f.r.Close()
-			f.r, f.files = nil, f.files[1:]
-			return uploader.Item{Fault: err}, nil
-		}
-		item := decode(f.validator, f.whole, l.Record(), uploader.Place(l.Source), l.Generation+1)
-		if item.Invalid != nil && l.Reason == string(uploader.Invalids) {
-			item.Invalid.Reason = l.Problem // as it was said of the input, a row of a table perhaps
-		}
-		if l.Reason == string(uploader.Conflict) {
-			// What it contradicts was sent by another run: sent alone it would
-			// pass for new, and be billed twice.
-			item.Held = l.Problem
-		}
-		return item, nil
-	}
 }

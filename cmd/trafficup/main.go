@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"io"
+	mathrand "math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -12,6 +14,9 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"trafficup/internal/atomicfile"
+	"trafficup/internal/disk"
 )
 
 func main() { os.Exit(run(realSystem())) }
@@ -28,6 +33,10 @@ type system struct {
 	// number of the first one, 0 while there was none.
 	soft, hard context.Context
 	signal     *atomic.Int32
+	fs         disk.FS // of the state directory
+	lock       func(ctx context.Context, path, who string) (unlock func() error, err error)
+	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the network
+	random     func() float64                                                    // uniform [0, 1), safe for concurrent use
 }
 
 func realSystem() system {
@@ -53,5 +62,6 @@ func realSystem() system {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
 		soft:     soft, hard: hard, signal: got,
+		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}
 }

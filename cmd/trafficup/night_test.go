@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json/v2"
+	mathrand "math/rand/v2"
 	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"trafficup/internal/atomicfile"
+	"trafficup/internal/disk"
 	"trafficup/internal/nightgen"
 	"trafficup/internal/sandbox"
 )
@@ -20,6 +23,7 @@ func testSystem(args ...string) (sys system, stdout, stderr *bytes.Buffer) {
 	return system{
 		args: args, getenv: func(string) string { return "" }, stdin: strings.NewReader(""),
 		stdout: stdout, stderr: stderr, soft: context.Background(), hard: context.Background(), signal: new(atomic.Int32),
+		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}, stdout, stderr
 }
 

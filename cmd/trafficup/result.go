@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"trafficup/internal/atomicfile"
+	"trafficup/internal/disk"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
 )
@@ -22,6 +21,7 @@ type result struct {
 	Type string `json:"message_type"`
 	Run  string `json:"run"`
 	uploader.Counts
+	AckedBefore    int64            `json:"acked_before"` // of the duplicates, those delivered by an earlier run
 	Calls          int64            `json:"calls"`
 	Amplification  float64          `json:"amplification"`
 	Retries        int64            `json:"retries"`
@@ -37,6 +37,7 @@ type result struct {
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
 	faultHint      string           // what to do about the first fault
+	sandbox        bool             // it was a stand-in's
 	report         string           // where this is kept; empty: nowhere
 }
 
@@ -55,7 +56,7 @@ type reasonCount struct {
 
 func newResult(runID string, s uploader.Summary, err error, code int, dry bool) result {
 	r := result{
-		Type: "summary", Run: runID, Counts: s.Counts, Calls: s.Calls, Amplification: s.Amplification(),
+		Type: "summary", Run: runID, Counts: s.Counts, AckedBefore: s.AckedBefore, Calls: s.Calls, Amplification: s.Amplification(),
 		Retries: s.Retries, Throttled: s.Throttled, Paths: s.CallsByPath,
 		LatencyMS: latencyMS{ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max)},
 		DurationS: s.Duration.Seconds(), ExitCode: code, DryRun: dry,
@@ -99,19 +100,18 @@ func (r result) json() ([]byte, error) {
 	return json.Marshal(r, jsontext.EscapeForHTML(false))
 }
 
-func saveReport(dir string, r result) error {
+// saveReport writes the run's data and returns where.
+func saveReport(st *state, r result) (string, error) {
 	data, err := r.json()
 	if err != nil {
-		return err
+		return "", err
 	}
-	path := reportPath(dir, r.Run)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
+	path := filepath.Join(st.runs(), r.Run, "report.json")
+	if err := disk.MakeDir(st.fs, filepath.Dir(path)); err != nil {
+		return "", err
 	}
-	return atomicfile.Write(path, append(data, '\n'), 0o600)
+	return path, disk.Replace(st.fs, path, append(data, '\n'))
 }
-
-func reportPath(dir, run string) string { return filepath.Join(dir, "runs", run, "report.json") }
 
 // maxShown is how many reasons the summary lists when a report has them all.
 const maxShown = 5
@@ -126,7 +126,8 @@ func (r result) text(w io.Writer) {
 	if r.DryRun {
 		acked = "valid"
 	}
-	row("Records", "[read, "+acked+", duplicate]", "%s  %s  %s", thousands(r.Read), thousands(r.Acked), thousands(r.Duplicate))
+	row("Records", "[read, "+acked+", duplicate, acked before]", "%s  %s  %s  %s",
+		thousands(r.Read), thousands(r.Acked), thousands(r.Duplicate-r.AckedBefore), thousands(r.AckedBefore))
 	row("Refused", "[invalid, rejected, conflict]", "%s  %s  %s", thousands(r.Invalid), thousands(r.Rejected), thousands(r.Conflict))
 	row("Waiting", "[exhausted, deferred, halted, unknown]", "%s  %s  %s  %s", thousands(r.Exhausted), thousands(r.Deferred), thousands(r.Halted), thousands(r.Unknown))
 	if !r.DryRun {
@@ -165,18 +166,27 @@ func (r result) hint() string {
 		return r.faultHint
 	case r.ExitCode == exitOK || r.DryRun:
 		return ""
+	case r.ExitCode == exitFailed:
+		return "make room in the state directory, or mend its disk, then run the same command again: every record keeps its key"
 	case r.ExitCode == exitAuth:
 		return "check the token, then run the same command again"
 	case r.Halted > 0 || strings.HasPrefix(r.Verdict, "stopped"):
 		return "run the same command again to continue; every record keeps its key"
 	case r.Exhausted+r.Deferred+r.Unknown > 0:
-		return "trafficup replay " + r.DeadLetters
+		return r.replay()
 	case r.Rejected > 0:
-		return "mend the records and upload them again; if the API was wrong to reject some: trafficup replay " + r.DeadLetters
+		return "mend the records and upload them again; if the API was wrong to reject some: " + r.replay()
 	case r.DeadLetters != "":
 		return "mend the records at their source and upload them again"
 	}
 	return ""
+}
+
+func (r result) replay() string {
+	if r.sandbox {
+		return "trafficup replay --sandbox " + r.DeadLetters
+	}
+	return "trafficup replay " + r.DeadLetters
 }
 
 func (r result) firstFew(all []string, what string) []string {

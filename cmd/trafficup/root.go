@@ -55,6 +55,10 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newUploadCommand(sys, asJSON),
 		newValidateCommand(sys, asJSON),
 		newReplayCommand(sys, asJSON),
+		newDeadlettersCommand(sys, asJSON),
+		newExplainCommand(sys, asJSON),
+		newStatusCommand(sys, asJSON),
+		newStateCommand(sys, asJSON),
 		newSandboxCommand(sys),
 		&cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,

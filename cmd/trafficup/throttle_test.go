@@ -16,6 +16,7 @@ import (
 	"trafficup/internal/api"
 	"trafficup/internal/breaker"
 	"trafficup/internal/envelope"
+	"trafficup/internal/journal"
 	"trafficup/internal/ratelimit"
 	"trafficup/internal/retry"
 	"trafficup/internal/uploader"
@@ -151,7 +152,7 @@ func throughStack(t *testing.T, l *pipes, n, concurrency int) (uploader.Summary,
 		Concurrency: concurrency, QueueSize: 100, MaxAttempts: 5, MaxThrottles: maxThrottles, RequestTimeout: 5 * time.Second,
 		RetryAfterCap: time.Minute, HaltAfter: time.Minute, IntakeGap: time.Second, Waits: retry.Default(),
 	}, uploader.Parts{
-		Feed: &someRecords{left: n}, DeadLetters: noLetters{}, Rand: rand.Float64,
+		Feed: &someRecords{left: n}, Journal: ledger{journal.Memory()}, DeadLetters: noLetters{}, Rand: rand.Float64,
 		Paths: []uploader.Path{{Name: "primary", Sender: sender{client, "run", ""}, Breaker: &pathBreaker{b: br, warn: func(string) {}},
 			Gate: new(ratelimit.Gate), Budget: retry.NewBudget(0.1, 100)}},
 	})

@@ -225,6 +225,15 @@ func (u *ui) warn(message string) {
 	u.Event(uploader.Event{At: time.Now(), Level: uploader.Warning, Message: "warning: " + message})
 }
 
+// note says something that is good to know.
+func (u *ui) note(message string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.quiet && !u.json {
+		u.line("%s", message)
+	}
+}
+
 func (u *ui) stopping() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

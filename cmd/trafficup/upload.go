@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"trafficup/internal/atomicfile"
 	"trafficup/internal/deadletter"
 	"trafficup/internal/envelope"
 	"trafficup/internal/sandbox"
@@ -76,33 +73,25 @@ func newValidateCommand(sys *system, asJSON *bool) *cobra.Command {
 	return cmd
 }
 
-func newReplayCommand(sys *system, asJSON *bool) *cobra.Command {
-	var o uploadOptions
-	cmd := &cobra.Command{
-		Use:   "replay FILE...",
-		Short: "send dead letters again, with the same keys and bytes",
-		Long: `Send dead letters again, with the same keys and bytes. What fails again goes into
-a new file; a file whose letters have all been taken is moved to archive/.`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runReplay(sys, cmd.Flags(), o, *asJSON, args)
-		},
-	}
-	o.addFlags(cmd.Flags())
-	return cmd
-}
-
 func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
 	c, validator, err := loadRun(sys, fs)
 	if err != nil {
 		return err
 	}
-	files, faults := source.Expand(args)
-	feed := &fileFeed{
-		files: files, faults: faults, validator: validator, whole: c.API.Body == "envelope",
-		opts: source.Options{Format: c.Upload.Format, DeriveKeys: c.Upload.DeriveKeys, Stdin: sys.stdin},
-	}
-	_, err = deliver(sys, c, o, asJSON, feed, func(p func(string, int64, int64)) { feed.progress = p })
+	_, err = deliver(sys, c, o, asJSON, delivery{
+		command: "upload",
+		open: func(st *state, u *ui) (uploader.Feed, error) {
+			files, faults := source.Expand(args)
+			feed := &fileFeed{
+				files: files, faults: faults, validator: validator, whole: c.API.Body == "envelope", progress: u.readSoFar,
+				opts: source.Options{
+					Format: c.Upload.Format, DeriveKeys: c.Upload.DeriveKeys, Stdin: sys.stdin,
+					Settle: c.Upload.Settle, Stop: sys.soft.Done(),
+				},
+			}
+			return unknownFirst(feed, st.journal), nil
+		},
+	})
 	return err
 }
 
@@ -116,46 +105,28 @@ func loadRun(sys *system, fs *pflag.FlagSet) (Config, *envelope.Validator, error
 	return c, v, err
 }
 
-func runReplay(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
-	c, validator, err := loadRun(sys, fs)
-	if err != nil {
-		return err
-	}
-	for _, f := range args {
-		if _, err := os.Stat(f); err != nil {
-			return &failure{exitInput, "", err}
-		}
-	}
-	feed := &letterFeed{files: args, validator: validator, whole: c.API.Body == "envelope"}
-	s, err := deliver(sys, c, o, asJSON, feed, func(func(string, int64, int64)) {})
-	if !s.InputEnded() || s.Halted > 0 || len(s.Faults) > 0 || s.LettersLost > 0 || o.dryRun {
-		return err // letters that were not taken stay where they are
-	}
-	for _, f := range args {
-		if _, aerr := deadletter.Archive(f); aerr != nil {
-			return &failure{exitFailed, "move it away by hand: a second replay sends the same keys again", fmt.Errorf("archive %s: %w", f, aerr)}
-		}
-	}
-	return err
+// delivery is what one command delivers.
+type delivery struct {
+	command string // for the lock and the ledger
+	// open is called once the state directory is held; its feed yields the records.
+	open    func(st *state, u *ui) (uploader.Feed, error)
+	observe func(uploader.Event) // hears every event; nil: nobody
+	// after does what is left while the lock is held; code raises the exit code
+	// where it weighs more, 0 leaves it. Not called in a dry run. nil: nothing.
+	after func(st *state, s uploader.Summary, u *ui) (code int, err error)
 }
 
-// deliver runs one upload or replay from an open feed to the printed summary.
-func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.Feed, onProgress func(func(string, int64, int64))) (uploader.Summary, error) {
+// deliver runs one upload or replay, from a state directory it holds to the
+// printed summary.
+func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (uploader.Summary, error) {
 	var none uploader.Summary
 	now := time.Now()
 	runID := newRunID(now)
-	dir := ""
-	var err error
-	if !o.dryRun {
-		if dir, err = stateDir(c, sys.getenv); err != nil {
-			return none, err
-		}
-		unlock, err := atomicfile.TryLock(filepath.Join(dir, "lock"))
-		if err != nil {
-			return none, fmt.Errorf("state directory %s: %w", dir, err)
-		}
-		defer unlock()
+	st, err := openState(sys, c, o, d.command)
+	if err != nil || st == nil {
+		return none, err
 	}
+	defer st.close()
 	token := ""
 	if !o.dryRun && o.sandbox == "" { // neither shows it to anybody
 		if token, err = readToken(c); err != nil {
@@ -169,63 +140,94 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, feed uploader.
 		}
 		defer stop()
 	}
+	if !o.dryRun && c.API.Primary == "" {
+		return none, usageError("give --url, or try it without a server: --sandbox", "no URL to send to")
+	}
 	u, err := newUI(sys, c, o, asJSON)
 	if err != nil {
 		return none, err
 	}
 	defer u.close()
-	onProgress(u.readSoFar)
-
-	parts := uploader.Parts{Feed: feed, Limiter: newLimiter(c), Observer: u, Rand: mathrand.Float64}
-	w := deadletter.NewWriter(filepath.Join(dir, "deadletters", runID+".ndjson"))
+	if !o.dryRun && o.sandbox == "" {
+		if err := st.openLedger(c, runID, d.command, now, u); err != nil {
+			return none, err
+		}
+	}
+	parts := uploader.Parts{Limiter: newLimiter(c), Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
+	if d.observe != nil {
+		parts.Observer = both{u, d.observe}
+	}
+	w := deadletter.NewWriter(st.fs, filepath.Join(st.letters(), runID+".ndjson"))
 	defer w.Close()
 	if o.dryRun {
 		parts.DeadLetters, parts.Limiter = noLetters{}, nil
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
-		if c.API.Primary == "" {
-			return none, usageError("give --url, or try it without a server: --sandbox", "no URL to send to")
-		}
 		parts.DeadLetters = letters{w, runID}
-		paths, closeAll, err := newPaths(c, dir, runID, token, u)
+		paths, closeAll, err := newPaths(sys, c, st.dir, runID, token, u)
 		if err != nil {
 			return none, err
 		}
 		defer closeAll()
 		parts.Paths = paths
 	}
+	if parts.Feed, err = d.open(st, u); err != nil {
+		return none, err
+	}
 	u.start()
 	stopNote := context.AfterFunc(sys.soft, u.stopping)
 	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now), parts)
 	stopNote()
 	u.stop()
-
+	if lerr := st.journal.Close(); lerr != nil && err == nil {
+		err = fmt.Errorf("%w: ledger: %w", uploader.ErrLocal, lerr)
+	}
 	code := exitCode(s, err, int(sys.signal.Load()))
+	if d.after != nil && !o.dryRun {
+		more, aerr := d.after(st, s, u)
+		code = heavier(code, more)
+		if aerr != nil {
+			err, code = fmt.Errorf("%w: %w", uploader.ErrLocal, aerr), exitFailed
+		}
+	}
 	res := newResult(runID, s, err, code, o.dryRun)
+	res.sandbox = o.sandbox != ""
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}
+	return s, conclude(st, u, res, err)
+}
+
+// conclude saves and prints what became of the run, and turns it into an error
+// that carries its code.
+func conclude(st *state, u *ui, res result, err error) error {
 	var unsaved error
-	if !o.dryRun {
-		unsaved = saveReport(dir, res)
-	}
-	switch {
-	case unsaved != nil:
-		res.ExitCode = exitFailed
-	case !o.dryRun:
-		res.report = reportPath(dir, runID)
+	if !res.DryRun {
+		if res.report, unsaved = saveReport(st, res); unsaved != nil {
+			res.report, res.ExitCode = "", exitFailed
+		}
 	}
 	u.summary(res)
-	if unsaved != nil {
-		return s, &failure{exitFailed, "make room in the state directory, then run the same command again", fmt.Errorf("write report: %w", unsaved)}
+	switch {
+	case unsaved != nil:
+		return &failure{exitFailed, "make room in the state directory, then run the same command again", fmt.Errorf("write report: %w", unsaved)}
+	case res.ExitCode == exitOK:
+		return nil
+	case errors.Is(err, uploader.ErrLocal):
+		return err
 	}
-	if code == exitOK {
-		return s, nil
-	}
-	if err != nil && errors.Is(err, uploader.ErrLocal) {
-		return s, err
-	}
-	return s, reported(code)
+	return reported(res.ExitCode)
+}
+
+// both lets a second observer hear a run.
+type both struct {
+	uploader.Observer
+	second func(uploader.Event)
+}
+
+func (b both) Event(e uploader.Event) {
+	b.Observer.Event(e)
+	b.second(e)
 }
 
 // startSandbox serves a scenario on a free loopback port and points c at it.

@@ -13,7 +13,6 @@ import (
 
 	"trafficup/internal/api"
 	"trafficup/internal/breaker"
-	"trafficup/internal/deadletter"
 	"trafficup/internal/envelope"
 	"trafficup/internal/ratelimit"
 	"trafficup/internal/retry"
@@ -55,7 +54,7 @@ func uploaderConfig(c Config, now time.Time) uploader.Config {
 }
 
 // newPaths builds the ways to the API. close releases their connections.
-func newPaths(c Config, dir, runID, token string, u *ui) (paths []uploader.Path, closeAll func(), err error) {
+func newPaths(sys *system, c Config, dir, runID, token string, u *ui) (paths []uploader.Path, closeAll func(), err error) {
 	var store breaker.Store = breaker.NewMemory()
 	if c.Breaker.Store == "file" {
 		store = breaker.NewFile(filepath.Join(dir, "breaker.json"))
@@ -72,7 +71,7 @@ func newPaths(c Config, dir, runID, token string, u *ui) (paths []uploader.Path,
 		}
 		cl, err := api.NewClient(api.Config{
 			URL: p.url, UserAgent: "trafficup/" + versionString(), KeyForm: c.API.KeyForm, Headers: c.API.Headers,
-			ConnectTimeout: c.Upload.ConnectTimeout, RequestTimeout: c.Upload.RequestTimeout, MaxIdle: c.Upload.Concurrency,
+			ConnectTimeout: c.Upload.ConnectTimeout, RequestTimeout: c.Upload.RequestTimeout, MaxIdle: c.Upload.Concurrency, Dial: sys.dial,
 			Policy: api.Policy{RetryStatus: c.Retry.Status, AcceptTypes: c.API.Accept},
 		})
 		if err != nil {
@@ -156,38 +155,6 @@ func (p *pathBreaker) report(err error) {
 	if err != nil {
 		p.once.Do(func() { p.warn("the breaker's state is kept in memory only: " + err.Error()) })
 	}
-}
-
-// letters turns the uploader's letters into those of the file.
-type letters struct {
-	w     *deadletter.Writer
-	runID string
-}
-
-func (l letters) Write(in uploader.Letter) error {
-	out := deadletter.Letter{
-		Reason: string(in.Reason),
-		Details: deadletter.Details{
-			Status: in.Status, Problem: printable(in.Problem), OutcomeUnknown: in.OutcomeUnknown,
-			Run: l.runID, Version: versionString(), Attempts: []deadletter.Attempt{},
-		},
-	}
-	if !in.NotBefore.IsZero() {
-		at := in.NotBefore.UTC()
-		out.NotBefore = &at
-	}
-	for _, h := range in.History {
-		out.Attempts = append(out.Attempts, deadletter.Attempt{At: h.At, Path: h.Path, Status: h.Status, Error: printable(h.Error), WaitMS: h.WaitMS})
-	}
-	if v := in.Invalid; v != nil {
-		out.SpotID, out.Key, out.Source, out.Generation = v.SpotID, v.Key, deadletter.Source(v.Place), v.Generation
-		out.SetRecord(v.Raw)
-	} else {
-		r := in.Record
-		out.SpotID, out.Key, out.Source, out.Generation = r.SpotID, r.Key, deadletter.Source(r.Place), r.Generation
-		out.SetRecord(r.Raw)
-	}
-	return l.w.Write(out)
 }
 
 // readToken returns the bearer token, without the line end an editor left.

@@ -1,18 +1,13 @@
 package atomicfile
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 var writers = map[string]func(string, []byte, fs.FileMode) error{"Write": Write, "Replace": Replace}
@@ -109,115 +104,6 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 			}
 			wg.Wait()
 		})
-	}
-}
-
-func TestTryLock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := TryLock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("second lock: %v", err)
-	}
-	if err := errors.Join(unlock(), unlock()); err != nil {
-		t.Error(err)
-	}
-	again, err := TryLock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := again(); err != nil {
-		t.Error(err)
-	}
-	if _, err := TryLock(filepath.Join(path, "below a file")); err == nil || errors.Is(err, ErrLocked) {
-		t.Errorf("impossible path: %v", err)
-	}
-}
-
-func TestLockOutlivesItsUnlock(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	if _, err := TryLock(path); err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		runtime.GC()
-	}
-	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("the collector freed the lock: %v", err)
-	}
-}
-
-func TestLockWaits(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	synctest.Test(t, func(t *testing.T) {
-		unlock, err := Lock(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		start := time.Now()
-		if _, err := Lock(ctx, path); !errors.Is(err, ErrLocked) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while taken: %v", err)
-		}
-		if d := time.Since(start); d != time.Minute {
-			t.Errorf("waited %s", d)
-		}
-		time.AfterFunc(time.Minute, func() { _ = unlock() })
-		again, err := Lock(t.Context(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = again()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		last, err := Lock(ended, path)
-		if err != nil {
-			t.Errorf("a free lock with an ended context: %v", err)
-		} else {
-			_ = last()
-		}
-	})
-}
-
-func TestLockIsFreedByDeath(t *testing.T) {
-	if path := os.Getenv("ATOMICFILE_LOCK"); path != "" {
-		if _, err := TryLock(path); err != nil {
-			t.Fatal(err)
-		}
-		os.Stdout.WriteString("locked\n")
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until killed
-		return
-	}
-	path := filepath.Join(t.TempDir(), "lock")
-	cmd := exec.Command(os.Args[0], "-test.run=^TestLockIsFreedByDeath$")
-	cmd.Env = append(os.Environ(), "ATOMICFILE_LOCK="+path)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.Read(make([]byte, 16)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := TryLock(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("lock of a living process: %v", err)
-	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
-	if unlock, err := TryLock(path); err != nil {
-		t.Errorf("lock of a dead process: %v", err)
-	} else {
-		_ = unlock()
 	}
 }
 

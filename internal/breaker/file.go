@@ -112,14 +112,14 @@ func (f *file) Update(ctx context.Context, key string, fn func(State, time.Time)
 // pay for it. requires mu.
 func (f *file) lock(ctx context.Context) (func() error, error) {
 	if now := time.Now(); now.Before(f.paused) {
-		unlock, err := atomicfile.TryLock(f.path + lockSuffix)
+		unlock, err := atomicfile.TryLock(f.path+lockSuffix, "")
 		if err != nil {
 			return nil, f.lockErr
 		}
 		f.paused = time.Time{}
 		return unlock, nil
 	}
-	unlock, err := atomicfile.Lock(ctx, f.path+lockSuffix)
+	unlock, err := atomicfile.Lock(ctx, f.path+lockSuffix, "")
 	if errors.Is(err, atomicfile.ErrLocked) {
 		f.paused, f.lockErr = time.Now().Add(lockPause), err
 	}

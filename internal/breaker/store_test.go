@@ -143,7 +143,7 @@ func TestFileUnwritable(t *testing.T) {
 func TestFileHolderThatNeverLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "breaker.json")
 	synctest.Test(t, func(t *testing.T) {
-		unlock, err := atomicfile.TryLock(path + ".lock")
+		unlock, err := atomicfile.TryLock(path+".lock", "")
 		if err != nil {
 			t.Fatal(err)
 		}

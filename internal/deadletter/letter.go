@@ -1,6 +1,11 @@
 // Package deadletter keeps the records that could not be delivered: one letter
 // a line, with the exact bytes of the record, why it was not delivered and
 // what was tried. A letter is on disk before its record counts as handled.
+//
+// Every run writes a file of its own (Writer). Files are read one by one
+// (Reader) or together (Scanner), which also tells which of several letters of
+// one record counts. A letter that is done with moves to archive/ (Settle); at
+// every moment it is in at least one of the two places.
 package deadletter
 
 import (
@@ -8,6 +13,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
@@ -34,6 +40,13 @@ type Details struct {
 	Run            string     `json:"run"`
 	Generation     int        `json:"generation"`
 	Version        string     `json:"version"`
+	Dropped        *Note      `json:"dropped,omitzero"` // in the archive only
+}
+
+// Note says when and why a person gave a letter up.
+type Note struct {
+	At  time.Time `json:"at"`
+	Why string    `json:"why"`
 }
 
 // Source says where the record was read first.
@@ -61,6 +74,10 @@ const maxProblem = 1 << 10
 
 // ErrFormat is wrapped by every error about a line that is not a letter.
 var ErrFormat = errors.New("not a dead letter")
+
+// ErrTorn is wrapped by the error about a last line that is no letter and has
+// no end: what a crash left of one. Its record never counted as handled.
+var ErrTorn = errors.New("cut off by a crash: its record is not handled yet, and comes again with its input")
 
 // SetRecord stores the exact bytes of a record: as the envelope when they are
 // one line of JSON, in base64 otherwise.
@@ -90,9 +107,55 @@ func (l *Letter) Record() []byte {
 	return l.Envelope
 }
 
-// encode returns the letter as one line. The envelope is spliced in as it is:
-// an encoder may reformat what it is given.
-func (l *Letter) encode() ([]byte, error) {
+// Station is the station of the record; empty when it names none, or cannot be
+// read.
+func (l *Letter) Station() string {
+	var r struct {
+		Station string `json:"station"`
+	}
+	if json.Unmarshal(l.Record(), &r) != nil {
+		return ""
+	}
+	return r.Station
+}
+
+// Time is when the record was given up: at its last attempt, else in the second
+// its run began. It is zero when the letter says neither.
+func (l *Letter) Time() time.Time {
+	if n := len(l.Attempts); n > 0 {
+		return l.Attempts[n-1].At
+	}
+	return l.runTime()
+}
+
+// FirstSent is when the record was sent first; ok is false for one that never
+// was.
+func (l *Letter) FirstSent() (at time.Time, ok bool) {
+	if len(l.Attempts) == 0 {
+		return time.Time{}, false
+	}
+	// A clock may have been set back in between.
+	at = slices.MinFunc(l.Attempts, func(a, b Attempt) int { return a.At.Compare(b.At) }).At
+	if at.IsZero() {
+		at = l.runTime()
+	}
+	return at, true
+}
+
+// runLayout is how the name of a run begins.
+const runLayout = "20060102T150405Z"
+
+func (l *Letter) runTime() time.Time {
+	t, err := time.Parse(runLayout, l.Run[:min(len(l.Run), len(runLayout))])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Encode returns the letter as one line, with its end. The envelope is spliced
+// in as it is: an encoder may reformat what it is given.
+func (l *Letter) Encode() ([]byte, error) {
 	type head struct {
 		V      int    `json:"v"`
 		Reason string `json:"reason"`

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // File is an open file. What Write returned nil for survives the process; what
@@ -59,17 +60,18 @@ func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 // Remove is os.Remove.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes the names in a directory durable. A file system that does not
+// know how has nothing to be asked for.
 func (OS) SyncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
 		return err
 	}
 	err = d.Sync()
-	if cerr := d.Close(); err == nil {
-		err = cerr
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil
 	}
-	return err
+	return errors.Join(err, d.Close())
 }
 
 // ReadFile returns the content of a file.
@@ -112,4 +114,21 @@ func Replace(fsys FS, name string, data []byte) (err error) {
 		return err
 	}
 	return fsys.SyncDir(filepath.Dir(name))
+}
+
+// MakeDir makes dir, and those above it that are missing, with mode 0700, and
+// makes their names durable: what is synced inside a directory whose own name is
+// not would be gone with it. Those that are there already are no exception: who
+// made them may have died before it came to that.
+func MakeDir(fsys FS, dir string) error {
+	if err := fsys.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for d := filepath.Clean(dir); d != filepath.Dir(d); d = filepath.Dir(d) {
+		// A directory that cannot be read, far above, is not one of ours.
+		if err := fsys.SyncDir(filepath.Dir(d)); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
 }

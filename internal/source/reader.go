@@ -28,9 +28,10 @@ type Reader struct {
 }
 
 // Open opens a file, or stdin for "-", and finds out what it is. The error is a
-// *FileError. Opening a named pipe waits for its writer.
+// *FileError. Opening a named pipe waits for its writer, opening a file for the
+// end of a line that is being written (see Options.Settle).
 //
-// A regular file is read up to the size it has now: what SHA256 is the sum of. If it
+// A regular file is read up to the size it has then: what SHA256 is the sum of. If it
 // has another size at its end, Next says so after the last record.
 func Open(name string, o Options) (*Reader, error) {
 	if o.MaxRecord <= 0 {
@@ -62,6 +63,9 @@ func (r *Reader) open(o Options) (io.Reader, error) {
 			return nil, refused("", "no standard input here")
 		}
 		return counter{o.Stdin, &r.count}, nil
+	}
+	if o.Settle > 0 {
+		settle(func() look { return lookAt(r.name) }, o.Settle, o.Stop)
 	}
 	f, err := os.Open(r.name)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -56,6 +57,12 @@ type Options struct {
 	DeriveKeys bool      // a CSV without the key column gets derived keys
 	MaxRecord  int       // bytes, default 1 MiB
 	Stdin      io.Reader // what "-" reads
+
+	// Settle is how long a file that ends in the middle of a line must have been
+	// left alone before it is read; Open waits for that, at most ten times as
+	// long, or until Stop is closed. 0 reads at once; a nil Stop is never closed.
+	Settle time.Duration
+	Stop   <-chan struct{}
 }
 
 // FileError concerns a file as a whole: missing, unreadable, refused, empty,

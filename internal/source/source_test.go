@@ -117,28 +117,6 @@ func TestTruncatedGzip(t *testing.T) {
 	}
 }
 
-func TestGrowingFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "a.ndjson")
-	os.WriteFile(path, []byte(good(1)+"\n"), 0o600)
-	r, err := source.Open(path, source.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if len(r.SHA256()) != 64 {
-		t.Errorf("sum %q", r.SHA256())
-	}
-	f, _ := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	f.WriteString(good(2))
-	f.Close()
-	if it, err := r.Next(); err != nil || it.Reject != nil {
-		t.Fatalf("%v %v", it, err)
-	}
-	if _, err := r.Next(); !errors.Is(err, source.ErrTruncated) {
-		t.Errorf("end %v, want the file to be still being written", err)
-	}
-}
-
 // zeros gives n NULs without holding them.
 type zeros int64
 

@@ -2,6 +2,7 @@ package uploader
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ type job struct {
 	broke     int // how often it found the retry budget empty
 	history   []Try
 	unknown   bool // a request was written and never answered
+	again     bool // an earlier run may have sent it
+	wrote     bool // a request was written
+	intended  bool // its intent is in the journal
 	status    int
 	problem   string
 }
@@ -39,14 +43,15 @@ type job struct {
 type run struct {
 	cfg   Config
 	parts Parts
-	seen  *seen
 	paths map[*Path]*pathState
 	sum   tally
 
-	fresh  chan *job     // reader to scheduler: the bounded queue
-	ready  chan *job     // scheduler to workers
-	parked chan *job     // workers to scheduler
-	window chan struct{} // one slot a record between reader and its end
+	fresh  chan *job      // reader to journal: the bounded queue
+	intent chan *job      // journal to scheduler: their intents are on disk
+	ready  chan *job      // scheduler to workers
+	parked chan *job      // workers to scheduler
+	window chan struct{}  // one slot a record between reader and its end
+	ending sync.WaitGroup // records whose end is on its way to the disk
 
 	stop     context.CancelCauseFunc // ends intake; what is in flight goes on
 	stopping context.Context
@@ -70,8 +75,9 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 		defer t.Stop()
 	}
 	r := &run{
-		cfg: cfg, parts: parts, seen: newSeen(),
+		cfg: cfg, parts: parts,
 		fresh:  make(chan *job, cfg.QueueSize),
+		intent: make(chan *job, ahead(cfg)),
 		ready:  make(chan *job),
 		parked: make(chan *job),
 		window: make(chan struct{}, cfg.QueueSize+cfg.Concurrency),
@@ -84,6 +90,7 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 
 	var wg sync.WaitGroup
 	wg.Go(r.read)
+	wg.Go(r.intend)
 	schedulerDone := make(chan struct{})
 	go func() { r.schedule(); close(schedulerDone) }()
 	var workers sync.WaitGroup
@@ -93,6 +100,7 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 	workers.Wait()
 	<-schedulerDone
 	wg.Wait()
+	r.ending.Wait()
 
 	s := r.sum.summary(time.Since(start), cfg.Deadline)
 	if cause := context.Cause(stopping); cause != nil {
@@ -182,79 +190,168 @@ func (r *run) take(input <-chan fed) (j *job, more bool) {
 // seen before, or contradicts what was seen before.
 func (r *run) admit(item Item) *job {
 	if v := item.Invalid; v != nil {
-		r.letter(Letter{Reason: Invalids, Invalid: v, Problem: v.Reason})
+		_ = r.letter(Letter{Reason: Invalids, Invalid: v, Problem: v.Reason}) // it stopped the run
 		r.end(Event{Level: Warning, SpotID: v.SpotID, Key: v.Key, Bucket: Invalids, Message: v.Reason, File: v.Place.File, Line: v.Place.Line})
 		return nil
 	}
 	rec := item.Record
 	j := &job{rec: rec}
-	if item.Held != "" && !r.cfg.AcceptCorrections {
-		j.problem = item.Held
-		r.dead(j, Conflict, time.Time{})
-		return nil
+	j.rec.BodySum = sha256.Sum256(rec.Body)
+	seen := r.parts.Journal.Look(&j.rec)
+	if seen.Sight == SightSameSpot && r.cfg.AcceptCorrections {
+		seen.Sight = SightNew
 	}
-	verdict, first := r.seen.add(rec)
-	if verdict == sameSpot && r.cfg.AcceptCorrections {
-		verdict = unseen
-	}
-	switch verdict {
-	case unseen:
+	j.again = seen.Again
+	switch seen.Sight {
+	case SightNew:
 		return j
-	case sameRecord:
-		msg := fmt.Sprintf("repeats %s:%d", first.File, first.Line)
-		r.end(Event{Level: Info, SpotID: rec.SpotID, Key: rec.Key, Bucket: Duplicate, Message: msg, File: rec.Place.File, Line: rec.Place.Line, Ref: rec.Ref})
-	case sameKey:
-		j.problem = fmt.Sprintf("same key as %s:%d with other content", first.File, first.Line)
-		r.dead(j, Conflict, time.Time{})
-	case sameSpot:
-		j.problem = fmt.Sprintf("same station, air_date and spot_id as %s:%d under another key", first.File, first.Line)
-		r.dead(j, Conflict, time.Time{})
+	case SightDuplicate:
+		msg := "repeats " + seen.String()
+		if seen.Run != "" {
+			msg = "acked already: " + seen.String()
+			r.sum.ackedBefore()
+		}
+		r.end(j.event(Info, Duplicate, msg))
+		return nil
+	case SightSameKey:
+		j.problem = fmt.Sprintf("same key as %s with other content", seen)
+	case SightSameSpot:
+		j.problem = fmt.Sprintf("same station, air_date and spot_id as %s under another key", seen)
 	}
+	r.dead(j, Conflict)
 	return nil
 }
 
-// finish ends a record and gives its place in the window back.
-func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
-	if problem != "" {
-		j.problem = problem
+// String names the earlier record.
+func (s Sighting) String() string {
+	if s.Run == "" {
+		return fmt.Sprintf("%s:%d", s.Place.File, s.Place.Line)
 	}
-	switch b {
-	case Acked:
-		r.end(Event{Level: Info, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "delivered", Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref})
-	case Halted:
-		if j.unknown {
-			r.dead(j, Unknown, notBefore)
-			break
+	return fmt.Sprintf("%s:%d of run %s", s.Place.File, s.Place.Line, s.Run)
+}
+
+// ahead is how many intents may be on disk before their records can be sent: so
+// many that one sync serves a batch, so few that a crash leaves little in doubt.
+func ahead(cfg Config) int { return min(cfg.QueueSize, 4*cfg.Concurrency) }
+
+// intend puts the intents of new records on disk before they can be sent: as
+// many at once as are there. While one batch is synced the next comes together.
+func (r *run) intend() {
+	defer close(r.intent)
+	for j := range r.fresh {
+		batch := []*job{j}
+		for more := true; more && len(batch) < ahead(r.cfg); {
+			select {
+			case j, ok := <-r.fresh:
+				if more = ok; ok {
+					batch = append(batch, j)
+				}
+			default:
+				more = false
+			}
 		}
-		// Not condemned and not written down: the same command sends it again.
-		r.end(Event{Level: Debug, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: "not sent", Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref})
-	default:
-		if j.unknown && b != Rejected {
-			b = Unknown
+		// A run that is stopping sends nothing new, and says so of nothing.
+		if r.stopping.Err() == nil {
+			r.enter(batch)
 		}
-		r.dead(j, b, notBefore)
+		for _, j := range batch {
+			r.intent <- j
+		}
+	}
+}
+
+func (r *run) enter(batch []*job) {
+	records := make([]*Record, len(batch))
+	for i, j := range batch {
+		records[i] = &j.rec
+	}
+	if err := r.parts.Journal.Intend(records); err != nil {
+		// The stop keeps them from being sent.
+		r.fault(fmt.Errorf("%w: %w", ErrLocal, err))
+		return
+	}
+	for _, j := range batch {
+		j.intended = true
+	}
+}
+
+// acked ends a record that the server has, once the answer is on disk.
+func (r *run) acked(j *job, err error) {
+	if err != nil {
+		r.fault(fmt.Errorf("%w: %w", ErrLocal, err))
+		r.end(j.event(Error, Unknown, "delivered, but the ledger could not be told"))
+	} else {
+		r.end(j.event(Info, Acked, "delivered"))
 	}
 	<-r.window
 }
 
-func (r *run) dead(j *job, b Bucket, notBefore time.Time) {
-	r.letter(Letter{
+// finish ends any other record and gives its place in the window back.
+func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
+	if problem != "" {
+		j.problem = problem
+	}
+	if j.unknown && b != Rejected {
+		b = Unknown
+	}
+	if b == Halted {
+		// Not condemned and not written down: the same command sends it again.
+		r.close(j, j.event(Debug, b, "not sent"))
+		return
+	}
+	if err := r.letter(j.letter(b, notBefore)); err != nil {
+		j.intended = false // nor may the journal say that it has ended
+	}
+	r.close(j, j.event(Warning, b, j.problem))
+}
+
+// close enters the end of a record into the journal and then counts it.
+func (r *run) close(j *job, e Event) {
+	counted := func(err error) {
+		if err != nil {
+			r.fault(fmt.Errorf("%w: %w", ErrLocal, err))
+		}
+		r.end(e)
+		<-r.window
+		r.ending.Done()
+	}
+	r.ending.Add(1)
+	if !j.intended {
+		counted(nil)
+		return
+	}
+	r.parts.Journal.End(&j.rec, Ended{Bucket: e.Bucket, Reason: j.problem, Wrote: j.wrote || j.again}, counted)
+}
+
+// dead ends a record that was not let in.
+func (r *run) dead(j *job, b Bucket) {
+	_ = r.letter(j.letter(b, time.Time{})) // it stopped the run
+	r.end(j.event(Warning, b, j.problem))
+}
+
+func (j *job) letter(b Bucket, notBefore time.Time) Letter {
+	return Letter{
 		Reason: b, Record: &j.rec, Status: j.status, Problem: j.problem,
-		History: slices.Concat(j.rec.Before, j.history), OutcomeUnknown: j.unknown, NotBefore: notBefore,
-	})
-	r.end(Event{
-		Level: Warning, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: j.problem,
-		Status: j.status, Attempt: j.attempts, File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref,
-	})
+		History: slices.Concat(j.rec.Before, j.history), OutcomeUnknown: j.unknown || j.again, NotBefore: notBefore,
+	}
+}
+
+func (j *job) event(l Level, b Bucket, message string) Event {
+	return Event{
+		Level: l, SpotID: j.rec.SpotID, Key: j.rec.Key, Bucket: b, Message: message, Status: j.status, Attempt: j.attempts,
+		File: j.rec.Place.File, Line: j.rec.Place.Line, Ref: j.rec.Ref,
+	}
 }
 
 // letter writes before the record counts as handled; when the disk refuses,
 // going on would lose records.
-func (r *run) letter(l Letter) {
-	if err := r.parts.DeadLetters.Write(l); err != nil {
+func (r *run) letter(l Letter) error {
+	err := r.parts.DeadLetters.Write(l)
+	if err != nil {
 		r.fault(fmt.Errorf("%w: write dead letter: %w", ErrLocal, err))
 		r.sum.letterLost()
 	}
+	return err
 }
 
 // fault stops the run: intake ends, requests in flight finish.

@@ -13,7 +13,7 @@ func (r *run) schedule() {
 	var (
 		waiting parkedHeap
 		next    *job // a new record, waiting for a worker
-		fresh   = r.fresh
+		fresh   = r.intent
 		out     int // records with a worker
 		stopped = r.stopping.Done()
 		lastNew time.Time

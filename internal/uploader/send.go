@@ -76,6 +76,8 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	r.sum.call(p, out, j.attempts > 1)
 	j.status, j.problem = out.Status, describe(out)
 	j.unknown = j.unknown || out.Wrote && out.Status == 0 && out.Class == ClassRetry
+	j.wrote = j.wrote || out.Wrote
+	attempted := Attempted{Number: j.attempts, SentAt: started, EndedAt: now, Path: p.Name, Outcome: out}
 	throttleWait, verdict := r.throttle(p, out, started, now)
 	done(verdict, now)
 	if verdict == VerdictOK {
@@ -84,11 +86,15 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		r.downSince = time.Time{}
 		r.haltMu.Unlock()
 	}
-	switch out.Class {
-	case ClassAcked:
+	if out.Class == ClassAcked {
 		p.Budget.Earn()
-		r.finish(j, Acked, "", time.Time{})
+		r.ending.Add(1)
+		r.parts.Journal.Answer(&j.rec, attempted, func(err error) { r.acked(j, err); r.ending.Done() })
 		return false
+	}
+	// Not waited for: the end of the record is, and comes later.
+	r.parts.Journal.Answer(&j.rec, attempted, nil)
+	switch out.Class {
 	case ClassRejected:
 		j.remember(p, started, out, 0)
 		r.finish(j, Rejected, "", time.Time{})

@@ -25,6 +25,7 @@ type Counts struct {
 // Summary is the result of a run.
 type Summary struct {
 	Counts
+	AckedBefore    int64 // of the duplicates, those that an earlier run delivered
 	Calls          int64
 	Retries        int64
 	Throttled      int64
@@ -104,6 +105,13 @@ func (t *tally) fault(err error) {
 	t.mu.Unlock()
 }
 
+// ackedBefore counts a duplicate that an earlier run delivered.
+func (t *tally) ackedBefore() {
+	t.mu.Lock()
+	t.s.AckedBefore++
+	t.mu.Unlock()
+}
+
 func (t *tally) letterLost() {
 	t.mu.Lock()
 	t.s.LettersLost++
@@ -138,7 +146,7 @@ func (t *tally) end(b Bucket, text string, status int) {
 		return
 	case Duplicate:
 		t.s.Duplicate++
-		text = "repeats an earlier record"
+		return // said by the sums
 	case Invalids:
 		t.s.Invalid++
 	case Rejected:

@@ -7,8 +7,9 @@
 // a request is in flight; a record that has to wait is parked and its worker
 // serves another.
 //
-// The package declares the parts it needs (Feed, Sender, Breaker, Gate, Budget,
-// Limiter, DeadLetters, Observer) and imports none of their implementations.
+// The package declares the parts it needs (Feed, Journal, Sender, Breaker, Gate,
+// Budget, Limiter, DeadLetters, Observer) and imports none of their
+// implementations.
 package uploader
 
 import (
@@ -30,19 +31,17 @@ type Place struct {
 type Record struct {
 	envelope.Record
 	Place      Place
-	Generation int   // how often it has been replayed
-	Ref        int64 // the feed's own mark, handed back in the event of the record's end; 0: none
-	Before     []Try // attempts of earlier generations, oldest first
+	BodySum    [32]byte // SHA-256 of Body; the run computes it
+	Generation int      // how often it has been replayed
+	Ref        int64    // the feed's own mark, handed back in the event of the record's end; 0: none
+	Before     []Try    // attempts of earlier generations, oldest first
 }
 
 // Item is what a Feed yields: a record, a reject, or the fault of a whole file.
 type Item struct {
 	Record  Record
 	Invalid *Invalid
-	// Held is why the record is known to contradict an earlier one, which this
-	// run may not meet: it is a conflict again. Empty for all others.
-	Held  string
-	Fault error // a file that could not be read to its end; reading goes on with the next
+	Fault   error // a file that could not be read to its end; reading goes on with the next
 }
 
 // Invalid is a record that must not be sent.
@@ -110,6 +109,51 @@ type Attempt struct {
 // Sender makes one attempt and writes at most one request.
 type Sender interface {
 	Send(ctx context.Context, a Attempt) Outcome
+}
+
+// Sight is what a Journal makes of a record.
+type Sight int
+
+// The sights.
+const (
+	SightNew       Sight = iota // to be sent, again perhaps
+	SightDuplicate              // met in this run, or acked by an earlier one
+	SightSameKey                // its key stands for other content
+	SightSameSpot               // its station, air_date and spot_id came under another key
+)
+
+// Sighting is what a Journal knows of a record, and by which earlier one.
+type Sighting struct {
+	Sight Sight
+	Place Place  // file and line of the earlier record
+	Run   string // in which it was met; empty: this one
+	Again bool   // an earlier run may have sent the record
+}
+
+// Attempted is one attempt that was made.
+type Attempted struct {
+	Number          int // from 1
+	SentAt, EndedAt time.Time
+	Path            string
+	Outcome         Outcome
+}
+
+// Ended is how a record ended that was not acked.
+type Ended struct {
+	Bucket Bucket
+	Reason string
+	Wrote  bool // a request for it may have reached the server, in this run or earlier
+}
+
+// Journal is the memory of all runs. Look is called by one goroutine, Intend by
+// another, Answer and End by many. A record is intended before it is sent, and
+// handled when done was called without error; done may be called by any
+// goroutine, and must not block.
+type Journal interface {
+	Look(*Record) Sighting
+	Intend([]*Record) error // returns when the intents are on disk
+	Answer(r *Record, a Attempted, done func(error))
+	End(r *Record, e Ended, done func(error))
 }
 
 // Breaker judges a path. Allow returns done, to be called once with the
@@ -248,6 +292,7 @@ type Config struct {
 // Parts are what a run works with.
 type Parts struct {
 	Feed        Feed
+	Journal     Journal
 	Paths       []Path
 	Limiter     Limiter // nil: unlimited
 	DeadLetters DeadLetters

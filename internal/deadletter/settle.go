@@ -1,0 +1,174 @@
+package deadletter
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"trafficup/internal/disk"
+)
+
+// Settle moves the letters at these places, with the older ones that they have
+// superseded, as the function Settle does, and returns how many. A file that
+// holds no letter and nothing unreadable goes away too. A file that cannot be
+// settled keeps its letters; the error joins what went wrong with each.
+func (s *Scanner) Settle(done map[Ref]bool, note *Note) (moved int, err error) {
+	lines := make([]map[int64]bool, len(s.files))
+	stays := make([]bool, len(s.files))
+	for i := range lines {
+		lines[i] = map[int64]bool{}
+	}
+	s.Rewind()
+	for {
+		e, err := s.Next()
+		if err == io.EOF {
+			break
+		}
+		switch i := s.next - 1; {
+		case errors.Is(err, ErrTorn):
+		case err != nil || !done[e.Newest]:
+			stays[i] = true
+		default:
+			lines[i][e.Ref.Line] = true
+		}
+	}
+	var faults []error
+	for i, file := range s.files {
+		if len(lines[i]) == 0 && stays[i] {
+			continue
+		}
+		if err := Settle(s.fs, file, lines[i], note); err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		moved += len(lines[i])
+	}
+	return moved, errors.Join(faults...)
+}
+
+// Settle moves the letters on these lines of a file (from 1) to the file of the
+// same name in archive/ beside it, which is appended to, and removes the file
+// when no line is left. What a crash left of a last letter goes to the archive
+// too; a line that is no letter stays. With a note the archived letters carry it.
+//
+// A letter that is to move is on disk in the archive before it goes from the
+// file. A crash in between leaves it in both: settled again, it is in the
+// archive twice. Nobody else may write to the file meanwhile.
+func Settle(fsys disk.FS, file string, done map[int64]bool, note *Note) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("settle %s: %w", file, err)
+		}
+	}()
+	in, err := fsys.OpenFile(file, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	dir, tmp := filepath.Dir(file), file+".tmp"
+	archive := filepath.Join(dir, "archive")
+	if err := disk.MakeDir(fsys, archive); err != nil {
+		return err
+	}
+	left := false
+	err = fill(fsys, filepath.Join(archive, filepath.Base(file)), os.O_APPEND, func(gone *bufio.Writer) error {
+		return fill(fsys, tmp, os.O_TRUNC, func(rest *bufio.Writer) (err error) {
+			left, err = split(in, done, note, gone, rest)
+			return err
+		})
+	})
+	for _, d := range []string{archive, dir} {
+		if err == nil {
+			err = fsys.SyncDir(d)
+		}
+	}
+	if err == nil && left {
+		err = fsys.Rename(tmp, file)
+	} else if err == nil {
+		err = fsys.Remove(file)
+	}
+	if err != nil || !left {
+		_ = fsys.Remove(tmp) // the next Settle would write over it
+	}
+	if err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// fill opens a file, and returns when what write wrote into it is on disk.
+func fill(fsys disk.FS, name string, flag int, write func(*bufio.Writer) error) error {
+	f, err := fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|flag, 0o600)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 64<<10)
+	info, err := f.Stat()
+	if err == nil && info.Size() > 0 {
+		_ = w.WriteByte('\n') // ends what a crash left of a line; readers skip an empty one
+	}
+	if err == nil {
+		err = write(w)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// split writes the letters on these lines to gone and all other lines to rest;
+// left reports whether there were any. Errors of the writers come up when they
+// are flushed.
+func split(in io.Reader, done map[int64]bool, note *Note, gone, rest *bufio.Writer) (left bool, err error) {
+	ls := newLines(in)
+	for n := int64(1); ; n++ {
+		line, tooLong, err := ls.next()
+		if err == io.EOF {
+			return left, nil
+		}
+		if err != nil {
+			return left, err
+		}
+		if blank(line) {
+			continue
+		}
+		if !tooLong && (done[n] || torn(line)) {
+			if archived := forArchive(line, done[n], note); archived != nil {
+				_, _ = gone.Write(archived)
+				continue
+			}
+		}
+		left = true
+		_, _ = rest.Write(line)
+		if tooLong {
+			if err := ls.rest(rest); err != nil {
+				return left, err
+			}
+		}
+	}
+}
+
+// forArchive returns what the archive gets of a line; nil when the line stays.
+func forArchive(line []byte, done bool, note *Note) []byte {
+	l, err := decode(line)
+	switch {
+	case err != nil && torn(line):
+		return line
+	case err != nil || !done:
+		return nil
+	case note != nil:
+		l.Dropped = note
+		if line, err = l.Encode(); err != nil {
+			return nil
+		}
+	case line[len(line)-1] != '\n':
+		line = append(line, '\n')
+	}
+	return line
+}
