@@ -2,7 +2,7 @@
 export GOTOOLCHAIN := go1.27.3
 export GOFLAGS := -buildvcs=false
 
-.PHONY: build test race lint demo bench-rss fuzz night
+.PHONY: build test race lint demo nights bench-rss bench-ledger fuzz night
 build:
 	go build -o bin/trafficup ./cmd/trafficup
 
@@ -11,6 +11,12 @@ test:
 
 race:
 	go test -race ./...
+
+# Random nights, simulated: make nights N=1000 SEED=1. Prints nights a second.
+N ?= 10000
+SEED ?= 1
+nights:
+	go test ./cmd/trafficup -run '^TestNights$$' -v -timeout 2h -nights=$(N) -nights.seed=$(SEED)
 
 lint:
 	go vet ./...
@@ -25,6 +31,11 @@ demo: build
 # Peak memory of an upload of 2 million records from stdin.
 bench-rss: build
 	go run ./test/rss -bin bin/trafficup -n 2000000
+
+# What a ledger of 10 million acked records costs: time to open, memory, disk.
+bench-ledger:
+	go test ./internal/journal -run '^$$' -bench Open -benchtime 1x -ledger 10000000 -timeout 30m
+	go test ./internal/journal -run '^$$' -bench 'Record|Batch'
 
 fuzz:
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \

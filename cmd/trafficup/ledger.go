@@ -24,6 +24,9 @@ func openLedger(st *state, c Config, runID, command string, now time.Time, warn 
 	if err != nil {
 		return nil, found, &failure{exitFailed, "make room in the state directory or give another --state-dir; nothing was sent", err}
 	}
+	if earlier, _ := st.fs.ReadDir(st.runs()); found.Segments == 0 && len(earlier) > 0 {
+		warn(fmt.Sprintf("the ledger is gone, though %d runs are on record: what they delivered is sent again, under the same keys", len(earlier)))
+	}
 	for _, d := range found.Torn {
 		warn(fmt.Sprintf("ledger: a crash cut the last entry short; %d bytes of %s taken off", d.Bytes, filepath.Base(d.File)))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -55,6 +56,8 @@ type run struct {
 
 	stop     context.CancelCauseFunc // ends intake; what is in flight goes on
 	stopping context.Context
+
+	closed atomic.Pointer[time.Time] // until then the path takes nothing
 
 	haltMu    sync.Mutex
 	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
@@ -251,11 +254,27 @@ func (r *run) intend() {
 			}
 		}
 		// A run that is stopping sends nothing new, and says so of nothing.
-		if r.stopping.Err() == nil {
+		if r.awaitOpen(); r.stopping.Err() == nil {
 			r.enter(batch)
 		}
 		for _, j := range batch {
 			r.intent <- j
+		}
+	}
+}
+
+// awaitOpen waits while the path takes nothing. Intents of records that cannot
+// be sent would all be in doubt after a crash.
+func (r *run) awaitOpen() {
+	for {
+		until := r.closed.Load()
+		if until == nil || !time.Now().Before(*until) {
+			return
+		}
+		select {
+		case <-time.After(time.Until(*until)):
+		case <-r.stopping.Done():
+			return
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	// gate: the server asked everyone to wait.
 	if d := p.Gate.Delay(time.Now(), r.parts.Rand()); d > 0 {
 		done(VerdictNeutral, time.Now())
-		return r.park(j, d, "gate closed")
+		return r.shut(j, d, "gate closed")
 	}
 	// limiter: the rate we were given. It fails only when the run ends first.
 	if r.parts.Limiter != nil {
@@ -201,7 +201,18 @@ func (r *run) allDown(j *job, retryAt time.Time) bool {
 	if retryAt.After(haltAt) {
 		retryAt = haltAt
 	}
-	return r.park(j, retryAt.Sub(now), "every path is down")
+	return r.shut(j, retryAt.Sub(now), "every path is down")
+}
+
+// shut parks a record that nothing could have been done for now, nor for any
+// other.
+func (r *run) shut(j *job, d time.Duration, why string) bool {
+	park := r.park(j, d, why)
+	if park {
+		until := j.due
+		r.closed.Store(&until)
+	}
+	return park
 }
 
 // unpaid parks a record for which the retry budget has no token. One that

@@ -61,8 +61,14 @@ func (r *reader) all() error {
 		_, ok := parseName(e.Name())
 		return !ok || e.IsDir()
 	})
+	before := uint64(0)
 	for i, e := range entries {
 		seq, _ := parseName(e.Name())
+		if i > 0 && seq != before+1 { // the oldest expire, others do not go
+			gone := Damage{File: filepath.Join(r.dir, fileName(before+1)), Reason: "missing"}
+			r.report.Damaged = append(r.report.Damaged, gone)
+		}
+		before = seq
 		if err := r.segment(seq, i == len(entries)-1); err != nil {
 			return err
 		}
