@@ -80,7 +80,8 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 				}
 				return nil, reported(exitOK)
 			}
-			feed.warn, feed.letters = u.warn, deadletter.NewScanner(st.fs, files)
+			feed.acked = st.journal.Acked
+			feed.warn, feed.note, feed.letters = u.warn, u.note, deadletter.NewScanner(st.fs, files)
 			return feed, nil
 		},
 		observe: feed.ended,
@@ -100,8 +101,9 @@ type letterFeed struct {
 	maxGenerations int
 	keyTTL         time.Duration // 0: an old key is sent, too
 	corrections    bool
+	acked          func(key string) bool // by an earlier run
 	now            time.Time
-	warn           func(string)
+	warn, note     func(string)
 
 	// reading is held by Next and settle: a run that stops leaves a Next behind.
 	reading sync.Mutex
@@ -112,6 +114,8 @@ type letterFeed struct {
 	mu   sync.Mutex
 	refs []deadletter.Ref        // guarded by mu; where the letter with mark n+1 stands
 	done map[deadletter.Ref]bool // guarded by mu
+
+	overtaken int // guarded by mu; settled without being sent
 }
 
 func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
@@ -128,6 +132,8 @@ func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
 		case err != nil:
 			return uploader.Item{Fault: err}, nil
 		case e.Superseded() || !f.filter.Match(e.Letter):
+		case f.mended(&e.Letter):
+			f.settled(e.Ref)
 		default:
 			item := decode(f.validator, f.whole, e.Record(), uploader.Place(e.Source), e.Generation+1)
 			if why := f.judge(&e.Letter, item.Invalid != nil); why != none {
@@ -140,6 +146,20 @@ func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
 		}
 	}
 	return uploader.Item{}, io.EOF
+}
+
+// mended reports whether the record of a letter was put right at its source and
+// delivered since, under the key it had.
+func (f *letterFeed) mended(l *deadletter.Letter) bool {
+	refused := l.Reason == string(uploader.Rejected) || l.Reason == string(uploader.Invalids)
+	return refused && l.Key != "" && f.acked(l.Key)
+}
+
+func (f *letterFeed) settled(r deadletter.Ref) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done[r] = true
+	f.overtaken++
 }
 
 // cause is why a letter is left where it is.
@@ -184,6 +204,12 @@ func (f *letterFeed) judge(l *deadletter.Letter, invalid bool) cause {
 
 // sayLeft says what is left, a line for each cause. Requires reading.
 func (f *letterFeed) sayLeft() {
+	f.mu.Lock()
+	n := f.overtaken
+	f.mu.Unlock()
+	if n > 0 {
+		f.note(fmt.Sprintf("settled %s: their records were mended and delivered since", plural(n, "letter")))
+	}
 	for why, n := range f.left {
 		if n == 0 {
 			continue

@@ -193,8 +193,11 @@ func (r *run) take(input <-chan fed) (j *job, more bool) {
 // seen before, or contradicts what was seen before.
 func (r *run) admit(item Item) *job {
 	if v := item.Invalid; v != nil {
-		_ = r.letter(Letter{Reason: Invalids, Invalid: v, Problem: v.Reason}) // it stopped the run
-		r.end(Event{Level: Warning, SpotID: v.SpotID, Key: v.Key, Bucket: Invalids, Message: v.Reason, File: v.Place.File, Line: v.Place.Line})
+		e := Event{Level: Warning, SpotID: v.SpotID, Key: v.Key, Bucket: Invalids, Message: v.Reason, File: v.Place.File, Line: v.Place.Line}
+		if err := r.letter(Letter{Reason: Invalids, Invalid: v, Problem: v.Reason}); err != nil {
+			e.Level, e.Bucket, e.Message = Error, Halted, unwritten
+		}
+		r.end(e)
 		return nil
 	}
 	rec := item.Record
@@ -320,9 +323,15 @@ func (r *run) finish(j *job, b Bucket, problem string, notBefore time.Time) {
 	}
 	if err := r.letter(j.letter(b, notBefore)); err != nil {
 		j.intended = false // nor may the journal say that it has ended
+		r.close(j, j.event(Error, Halted, unwritten))
+		return
 	}
 	r.close(j, j.event(Warning, b, j.problem))
 }
+
+// unwritten is said of a record whose dead letter is not on disk: it is not
+// handled, and comes again with the same command.
+const unwritten = "its dead letter could not be written"
 
 // close enters the end of a record into the journal and then counts it.
 func (r *run) close(j *job, e Event) {
@@ -344,7 +353,10 @@ func (r *run) close(j *job, e Event) {
 
 // dead ends a record that was not let in.
 func (r *run) dead(j *job, b Bucket) {
-	_ = r.letter(j.letter(b, time.Time{})) // it stopped the run
+	if err := r.letter(j.letter(b, time.Time{})); err != nil {
+		r.end(j.event(Error, Halted, unwritten))
+		return
+	}
 	r.end(j.event(Warning, b, j.problem))
 }
 

@@ -50,6 +50,12 @@ func (m *maker) cut(n int) *maker {
 	return m
 }
 
+// gone takes the last segment's file away.
+func (m *maker) gone() *maker {
+	m.files[len(m.files)-1] = nil
+	return m
+}
+
 // flip turns one bit of the last segment.
 func (m *maker) flip(at int) *maker {
 	m.files[len(m.files)-1][at] ^= 0x10
@@ -80,6 +86,7 @@ var made = map[string]*maker{
 	"header-moved":    &maker{[][]byte{new(maker).segment().segment().frame("first").files[1]}},
 	"quoted-frame": new(maker).segment().frame("first").
 		frame("quote " + string(sealed("quoted", header{salt: salt(7)}.seed())) + " end").flip(headerSize + 22).frame("third"),
+	"missing-segment":   new(maker).segment().frame("first").segment().gone().segment().frame("third"),
 	"bad-tail-in-first": new(maker).segment().frame("first").frame("lost").cut(1).segment().frame("third"),
 }
 
@@ -124,6 +131,9 @@ func TestVectors(t *testing.T) {
 func (m *maker) text(t *testing.T) string {
 	var dump strings.Builder
 	for i, data := range m.files {
+		if data == nil {
+			continue
+		}
 		fmt.Fprintf(&dump, "file: %s\n", fileName(uint64(i+1)))
 		for line := range slices.Chunk(data, 16) {
 			fmt.Fprintf(&dump, "% x\n", line)
