@@ -238,7 +238,7 @@ func (s Sighting) String() string {
 
 // ahead is how many intents may be on disk before their records can be sent: so
 // many that one sync serves a batch, so few that a crash leaves little in doubt.
-func ahead(cfg Config) int { return min(cfg.QueueSize, 4*cfg.Concurrency) }
+func ahead(cfg Config) int { return min(cfg.QueueSize, max(16, cfg.Concurrency)) }
 
 // intend puts the intents of new records on disk before they can be sent: as
 // many at once as are there. While one batch is synced the next comes together.
