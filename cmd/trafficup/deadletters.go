@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,7 @@ type filterOptions struct {
 	reasons       []string
 	statuses      []int
 	station       string
+	key, spot     string
 	since, before string
 }
 
@@ -46,12 +48,14 @@ func (o *filterOptions) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.reasons, "reason", nil, "only letters of these reasons: invalid, rejected, conflict, exhausted, deferred, unknown")
 	fs.IntSliceVar(&o.statuses, "status", nil, "only letters whose last answer had one of these statuses")
 	fs.StringVar(&o.station, "station", "", "only letters of this station")
+	fs.StringVar(&o.key, "key", "", "only letters of the record with this `KEY`")
+	fs.StringVar(&o.spot, "spot", "", "only letters of records with this `SPOT_ID`")
 	fs.StringVar(&o.since, "since", "", "only letters not older than this: 36h, 2026-07-17 (UTC) or 2026-07-17T05:00:00Z")
 	fs.StringVar(&o.before, "before", "", "only letters older than this, written as for --since")
 }
 
 func (o *filterOptions) none() bool {
-	return len(o.reasons)+len(o.statuses) == 0 && o.station+o.since+o.before == ""
+	return len(o.reasons)+len(o.statuses) == 0 && o.station+o.key+o.spot+o.since+o.before == ""
 }
 
 func (o *filterOptions) filter(now time.Time) (f deadletter.Filter, err error) {
@@ -60,7 +64,7 @@ func (o *filterOptions) filter(now time.Time) (f deadletter.Filter, err error) {
 			return f, usageError("", "--reason %s: want invalid, rejected, conflict, exhausted, deferred or unknown", r)
 		}
 	}
-	f = deadletter.Filter{Reasons: o.reasons, Statuses: o.statuses, Station: o.station}
+	f = deadletter.Filter{Reasons: o.reasons, Statuses: o.statuses, Station: o.station, Key: o.key, SpotID: o.spot}
 	if f.Since, err = moment("since", o.since, now); err != nil {
 		return f, err
 	}
@@ -142,6 +146,25 @@ func (b *box) each(match func(deadletter.Letter) bool, do func(*deadletter.Entry
 	}
 }
 
+// reread calls do with the letters that each called it with. What is wrong with
+// the files was said by each.
+func (b *box) reread(match func(deadletter.Letter) bool, do func(*deadletter.Entry) error) error {
+	b.letters.Rewind()
+	for {
+		e, err := b.letters.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil || e.Superseded() || !match(e.Letter):
+		default:
+			if err := do(&e); err != nil {
+				_ = b.letters.Close()
+				return err
+			}
+		}
+	}
+}
+
 func (b *box) warn(format string, a ...any) {
 	fmt.Fprintf(b.sys.stderr, "trafficup: warning: %s\n", printable(fmt.Sprintf(format, a...)))
 }
@@ -157,6 +180,15 @@ func (b *box) end() error {
 	return nil
 }
 
+// unheard is how a command ends whose output nobody reads to its end, as head
+// does: there is nobody to tell.
+func unheard(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return reported(exitFailed)
+	}
+	return err
+}
+
 type dropOptions struct {
 	filter filterOptions
 	all    bool
@@ -168,13 +200,15 @@ func newDropCommand(sys *system, asJSON *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop --why TEXT [FILE...]",
 		Short: "give letters up: move them to the archive, with the reason",
+		Long: `Give letters up: move them to the archive, with the reason. Say which: those of
+the files, those that the filters choose, or --all.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDrop(sys, cmd.Flags(), o, *asJSON, args)
 		},
 	}
 	addStateFlags(cmd.Flags())
 	o.filter.addFlags(cmd.Flags())
-	cmd.Flags().BoolVar(&o.all, "all", false, "every letter, where no filter is given")
+	cmd.Flags().BoolVar(&o.all, "all", false, "every letter; not with a filter")
 	cmd.Flags().StringVar(&o.why, "why", "", "the reason, kept with the letters")
 	return cmd
 }
@@ -187,8 +221,10 @@ func runDrop(sys *system, fs *pflag.FlagSet, o dropOptions, asJSON bool, args []
 		return err
 	case strings.TrimSpace(o.why) == "":
 		return usageError("", "give the reason: --why TEXT")
-	case o.filter.none() && !o.all:
-		return usageError("trafficup deadletters list", "say which: --reason, --status, --station, --since, --before or --all")
+	case o.all && !o.filter.none():
+		return usageError("leave out --all to drop what the filter chooses", "--all does not go with a filter")
+	case o.filter.none() && !o.all && len(args) == 0:
+		return usageError("trafficup deadletters list"+repeatFlags(fs), "say which: files, --reason, --status, --station, --key, --spot, --since, --before or --all")
 	}
 	c, err := loadConfig(fs, sys.getenv)
 	if err != nil {

@@ -27,7 +27,11 @@ func newExportCommand(sys *system) *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
 		Use:   "export [FILE...]",
-		Short: "print the records of letters, exactly as they were read, one a line",
+		Short: "print the records of letters, as they were read, one a line",
+		Long: `Print the records of letters, as they were read, one a line: records of mixed
+forms make mixed lines. The row of a table comes as the record that was made of it,
+or, where none could be made, as it stood, without its header. A record with a line
+break inside is left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runExport(sys, cmd.Flags(), o, args)
 		},
@@ -52,9 +56,10 @@ func runExport(sys *system, fs *pflag.FlagSet, o exportOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	n, err := 0, error(nil)
+	n := 0
 	if o.out == "" {
 		n, err = b.export(sys.stdout, filter, o.letters)
+		err = unheard(err)
 	} else {
 		n, err = b.exportTo(o.out, filter, o.letters)
 	}
@@ -81,13 +86,13 @@ func (b *box) exportTo(name string, filter deadletter.Filter, whole bool) (n int
 	return n, err
 }
 
-// export writes letters or their records and returns how many. Records that are
-// not one line have no place among lines and are left out.
+// export writes letters or their records and returns how many. A record that is
+// more than one line has no place among lines and is left out.
 func (b *box) export(w io.Writer, filter deadletter.Filter, whole bool) (n int, err error) {
 	out := bufio.NewWriter(w)
 	var skipped []string
 	err = b.each(filter.Match, func(e *deadletter.Entry) error {
-		line := e.Record()
+		line := withoutEnd(e.Record())
 		if whole {
 			var err error
 			if line, err = e.Encode(); err != nil {
@@ -104,11 +109,22 @@ func (b *box) export(w io.Writer, filter deadletter.Filter, whole bool) (n int, 
 		_, _ = out.Write(line)
 		return out.WriteByte('\n')
 	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		return n, err
+	}
 	if b.leftOut > maxShown {
 		skipped = append(skipped, fmt.Sprintf("and %d more", b.leftOut-maxShown))
 	}
 	if b.leftOut > 0 {
 		b.warn("left out %s of more than one line: %s; --letters has them", plural(b.leftOut, "record"), strings.Join(skipped, ", "))
 	}
-	return n, errors.Join(err, out.Flush())
+	return n, nil
+}
+
+// withoutEnd takes the line end off a row of a table, which has kept it.
+func withoutEnd(row []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(row, []byte("\n")), []byte("\r"))
 }

@@ -18,17 +18,25 @@ import (
 	"trafficup/internal/uploader"
 )
 
+type listOptions struct {
+	filter filterOptions
+	long   bool
+}
+
 func newListCommand(sys *system, asJSON *bool) *cobra.Command {
-	var o filterOptions
+	var o listOptions
 	cmd := &cobra.Command{
 		Use:   "list [FILE...]",
-		Short: "count letters by reason, status and station",
+		Short: "count letters by reason, status and station, and print a line for each",
+		Long: `Count letters by reason, status and station. With --long, or when a filter leaves
+few, a line for each says where its record was read and what is wrong with it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runList(sys, cmd.Flags(), o, *asJSON, args)
 		},
 	}
 	addStateFlags(cmd.Flags())
-	o.addFlags(cmd.Flags())
+	o.filter.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&o.long, "long", false, "a line for each letter, however many there are")
 	return cmd
 }
 
@@ -49,7 +57,7 @@ type group struct {
 	Oldest    time.Time  `json:"oldest"`
 	Newest    time.Time  `json:"newest"`
 	NotBefore *time.Time `json:"not_before"` // when the last of them may be sent; nil: all may
-	example   string     // key or spot_id of one
+	example   string     // names one of them to show
 }
 
 func (g *group) add(l *deadletter.Letter, now time.Time) {
@@ -64,12 +72,24 @@ func (g *group) add(l *deadletter.Letter, now time.Time) {
 		g.NotBefore = n
 	}
 	g.Count++
-	g.example = cmp.Or(g.example, l.Key, l.SpotID)
+	g.example = cmp.Or(g.example, example(l))
 }
 
-func runList(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args []string) error {
+// example names a letter as show takes it. A key that is missing or bad may be
+// that of many.
+func example(l *deadletter.Letter) string {
+	if l.Reason == string(uploader.Invalids) && l.Source.File != "" {
+		return fmt.Sprintf("%s:%d", l.Source.File, l.Source.Line)
+	}
+	return cmp.Or(l.Key, l.SpotID)
+}
+
+// maxRows is how many rows of a table a person looks at.
+const maxRows = 20
+
+func runList(sys *system, fs *pflag.FlagSet, o listOptions, asJSON bool, args []string) error {
 	now := time.Now()
-	filter, err := o.filter(now)
+	filter, err := o.filter.filter(now)
 	if err != nil {
 		return err
 	}
@@ -81,30 +101,41 @@ func runList(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args 
 	if err != nil {
 		return err
 	}
-	kinds := map[kind]*group{}
+	kinds, total := map[kind]*group{}, 0
 	_ = b.each(filter.Match, func(e *deadletter.Entry) error {
 		k := kind{e.Reason, e.Status, e.Station()}
 		if kinds[k] == nil {
 			kinds[k] = &group{Type: "letters", Reason: printable(k.reason), Status: k.status, Station: printable(k.station)}
 		}
 		kinds[k].add(&e.Letter, now)
+		total++
 		return nil
 	})
 	groups := slices.SortedFunc(maps.Values(kinds), func(a, b *group) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Station, b.Station))
 	})
-	if asJSON {
-		b.listJSON(groups)
-	} else {
-		b.list(groups, again(fs, args))
+	switch {
+	case asJSON:
+		if o.long {
+			_ = b.reread(filter.Match, func(e *deadletter.Entry) error { return showJSON(sys.stdout, e) })
+		}
+		b.listJSON(groups, total)
+	case total == 0:
+		fmt.Fprintln(sys.stdout, "no dead letters")
+	default:
+		b.table(groups, total)
+		if o.long || total <= maxRows && !o.filter.none() {
+			b.rows(filter.Match)
+		}
+		for _, h := range next(groups, o.filter.key+o.filter.spot != "", again(fs, args)) {
+			fmt.Fprintf(sys.stdout, "hint: %s\n", h)
+		}
 	}
 	return b.end()
 }
 
-func (b *box) listJSON(groups []*group) {
-	total := 0
+func (b *box) listJSON(groups []*group, total int) {
 	for _, g := range groups {
-		total += g.Count
 		if line, err := json.Marshal(g); err == nil {
 			fmt.Fprintf(b.sys.stdout, "%s\n", line)
 		}
@@ -112,17 +143,11 @@ func (b *box) listJSON(groups []*group) {
 	fmt.Fprintf(b.sys.stdout, `{"message_type":"summary","letters":%d,"superseded":%d,"unreadable":%d}`+"\n", total, b.older, b.unread)
 }
 
-// list prints the table; the last line is what to type next.
-func (b *box) list(groups []*group, again string) {
-	if len(groups) == 0 {
-		fmt.Fprintln(b.sys.stdout, "no dead letters")
-		return
-	}
-	total := 0
+// table prints the groups, the largest first, and the sum of all.
+func (b *box) table(groups []*group, total int) {
 	w := tabwriter.NewWriter(b.sys.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "count\treason\tstatus\tstation\toldest\tnewest\tnot before")
-	for _, g := range groups {
-		total += g.Count
+	for _, g := range groups[:min(maxRows, len(groups))] {
 		status, wait := "-", "-"
 		if g.Status != 0 {
 			status = strconv.Itoa(g.Status)
@@ -133,41 +158,66 @@ func (b *box) list(groups []*group, again string) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", thousands(int64(g.Count)), orDash(g.Reason), status, orDash(g.Station), stamp(g.Oldest), stamp(g.Newest), wait)
 	}
 	_ = w.Flush()
+	if more := len(groups) - maxRows; more > 0 {
+		fmt.Fprintf(b.sys.stdout, "and %s\n", plural(more, "more group"))
+	}
 	fmt.Fprintf(b.sys.stdout, "%s\n", plural(total, "dead letter"))
 	if b.older > 0 {
 		fmt.Fprintf(b.sys.stdout, "%s of the same records not listed\n", plural(b.older, "older letter"))
 	}
-	fmt.Fprintf(b.sys.stdout, "hint: %s\n", next(groups, again))
 }
 
-// next is what to type after a list: a replay where time may have helped.
-func next(groups []*group, again string) string {
-	for _, g := range groups {
-		switch uploader.Bucket(g.Reason) {
-		case uploader.Exhausted, uploader.Deferred, uploader.Unknown:
-			return "trafficup replay" + again
+// rows prints a line for each letter, in columns that are made anew now and
+// then: there may be many.
+func (b *box) rows(match func(deadletter.Letter) bool) {
+	w, n := tabwriter.NewWriter(b.sys.stdout, 0, 0, 2, ' ', 0), 0
+	fmt.Fprintln(w, "\nreason\tread from\tspot id\tkey\tproblem")
+	_ = b.reread(match, func(e *deadletter.Entry) error {
+		from := "-"
+		if e.Source.File != "" {
+			from = fmt.Sprintf("%s:%d", printable(e.Source.File), e.Source.Line)
 		}
-	}
-	for _, g := range groups {
-		if g.example != "" {
-			return "look at one: trafficup deadletters show " + quoted(g.example) + again
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(e.Reason), from, orDash(printable(e.SpotID)), orDash(printable(e.Key)), orDash(printable(e.Problem)))
+		if n++; n%1000 == 0 {
+			return w.Flush()
 		}
+		return nil
+	})
+	_ = w.Flush()
+}
+
+// next is what to type after a list. Where the filter names a record, it is
+// shown by it.
+func next(groups []*group, named bool, again string) (hints []string) {
+	replay := "settle those mended and delivered since: trafficup replay"
+	example := ""
+	for _, g := range groups {
+		if r := uploader.Bucket(g.Reason); r != uploader.Invalids && r != uploader.Conflict {
+			replay = "send them again: trafficup replay"
+		}
+		example = cmp.Or(example, g.example)
 	}
-	return "look at them: trafficup deadletters export" + again
+	switch {
+	case named:
+		hints = append(hints, "look at one: trafficup deadletters show"+again)
+	case example != "":
+		hints = append(hints, "look at one: trafficup deadletters show "+quoted(example)+again)
+	}
+	return append(hints, "take the records out: trafficup deadletters export"+again, replay+again)
 }
 
 // again repeats the arguments that a command was given, for the next one.
 func again(fs *pflag.FlagSet, args []string) string {
 	var words strings.Builder
 	fs.Visit(func(f *pflag.Flag) {
-		if f.Name == "json" {
+		if f.Name == "json" || f.Name == "long" {
 			return
 		}
 		value := f.Value.String()
 		if s, ok := f.Value.(pflag.SliceValue); ok {
 			value = strings.Join(s.GetSlice(), ",")
 		}
-		words.WriteString(" --" + f.Name + " " + quoted(value))
+		words.WriteString(" --" + f.Name + "=" + quoted(value))
 	})
 	for _, a := range args {
 		words.WriteString(" " + quoted(a))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json/v2"
 	"fmt"
 	"io"
@@ -18,8 +19,12 @@ import (
 func newShowCommand(sys *system, asJSON *bool) *cobra.Command {
 	var o filterOptions
 	cmd := &cobra.Command{
-		Use:   "show KEY|SPOT_ID [FILE...]",
+		Use:   "show KEY|SPOT_ID|FILE:LINE [FILE...]",
 		Short: "print all that is known of a letter",
+		Long: `Print all that is known of the letters of a record. It is named by its key, its
+spot id, or the file and line it was read from; where no file has the name given,
+the last part of it is enough. With --key or --spot all arguments are files of
+letters.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runShow(sys, cmd.Flags(), o, *asJSON, args)
 		},
@@ -30,8 +35,12 @@ func newShowCommand(sys *system, asJSON *bool) *cobra.Command {
 }
 
 func runShow(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args []string) error {
-	if len(args) == 0 || args[0] == "" {
-		return usageError("trafficup deadletters list", "give the key or the spot_id of a record")
+	what := cmp.Or(o.key, o.spot)
+	if what == "" {
+		if len(args) == 0 || args[0] == "" {
+			return usageError("trafficup deadletters list"+repeatFlags(fs), "give the key, the spot id, or FILE:LINE of a record")
+		}
+		what, args = args[0], args[1:]
 	}
 	filter, err := o.filter(time.Now())
 	if err != nil {
@@ -41,30 +50,56 @@ func runShow(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args 
 	if err != nil {
 		return err
 	}
-	b, err := openBox(sys, st, args[1:])
+	b, err := openBox(sys, st, args)
 	if err != nil {
 		return err
 	}
-	found, print := 0, showLetter
+	w := newWanted(what)
+	if w.line > 0 {
+		b.search(w)
+	}
+	print := showLetter
 	if asJSON {
 		print = showJSON
 	}
-	match := func(l deadletter.Letter) bool { return (l.Key == args[0] || l.SpotID == args[0]) && filter.Match(l) }
+	found := 0
+	match := func(l deadletter.Letter) bool {
+		return w.matches(l.Key, l.SpotID, l.Source.File, l.Source.Line) && filter.Match(l)
+	}
 	err = b.each(match, func(e *deadletter.Entry) error {
 		if found++; found > 1 && !asJSON {
 			fmt.Fprintln(sys.stdout)
 		}
 		return print(sys.stdout, e)
 	})
+	if s := w.ambiguous(); s != "" {
+		b.warn("%s", s)
+	}
 	switch {
 	case err != nil:
-		return err
+		return unheard(err)
+	case found == 0 && b.older > 0:
+		return usageError("show it by its key", "%s is in an older letter alone; a newer one of the same record counts", what)
 	case found == 0:
-		return usageError("trafficup deadletters list", "no dead letter of %s", args[0])
+		return usageError(w.otherwise(repeatFlags(fs)), "no dead letter of %s in %s", what, cmp.Or(strings.Join(args, ", "), st.dir))
 	case b.older > 0 && !asJSON:
 		fmt.Fprintf(sys.stdout, "\n%s of the same record not shown\n", plural(b.older, "older letter"))
 	}
 	return b.end()
+}
+
+// search finds out whether a file of exactly the name that is wanted has
+// letters, before they are read for good.
+func (b *box) search(w *wanted) {
+	found := false
+	_ = b.reread(func(l deadletter.Letter) bool {
+		found = w.matches(l.Key, l.SpotID, l.Source.File, l.Source.Line) || found
+		return false
+	}, nil)
+	if !found {
+		w.widen()
+	}
+	b.letters.Rewind()
 }
 
 func showJSON(w io.Writer, e *deadletter.Entry) error {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"syscall"
 
-	"trafficup/internal/atomicfile"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
 )
@@ -111,8 +112,8 @@ func explain(err error) (code int, hint string) {
 		return exitInput, f.Hint
 	}
 	switch {
-	case errors.Is(err, atomicfile.ErrLocked):
-		return exitLocked, "wait for the other run to end, or give this one another --state-dir"
+	case errors.Is(err, uploader.ErrLocal):
+		return exitFailed, localHint(err)
 	case errors.Is(err, uploader.ErrAuth):
 		return exitAuth, "check the token in --token-file or $TRAFFICUP_API_AUTH_TOKEN"
 	case errors.Is(err, uploader.ErrConfig):
@@ -121,6 +122,18 @@ func explain(err error) (code int, hint string) {
 		return exitWaiting, "run the same command again to continue; every record keeps its key"
 	}
 	return exitFailed, ""
+}
+
+// localHint says what to do about a fault of this machine.
+func localHint(err error) string {
+	const again = ", then run the same command again: every record keeps its key"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return "make room in the state directory" + again
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "make it writable, or give another --state-dir" + again
+	}
+	return "see what is wrong with the disk or the state directory" + again
 }
 
 // reported marks an outcome that the user has been told of: only its code is left.

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,8 +18,9 @@ func newExplainCommand(sys *system, asJSON *bool) *cobra.Command {
 		Short: "tell the whole life of a record: attempts, paths, waits and what is known",
 		Long: `Tell the whole life of a record: when it was sent, by which path, what came back,
 how long it waited, and what is known of it now. It is found by its key, its spot
-id, or the file and line it was read from. Several records may match; the newest
-comes last. Only reads, also beside a running upload.`,
+id, or the file and line it was read from; where no file has the name given, the
+last part of it is enough. Several records may match; the newest comes last. Only
+reads, also beside a running upload.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runExplain(sys, cmd.Flags(), *asJSON, args[0])
@@ -33,28 +31,35 @@ comes last. Only reads, also beside a running upload.`,
 }
 
 func runExplain(sys *system, flags *pflag.FlagSet, asJSON bool, what string) error {
+	if what == "" {
+		return usageError("trafficup explain --help", "give the key, the spot id, or FILE:LINE of a record")
+	}
 	_, st, err := lookAt(sys, flags)
 	if err != nil {
 		return err
 	}
-	t := newTeller(what)
-	if err := t.readLedger(st); err != nil {
+	w := newWanted(what)
+	t, err := tell(st, w)
+	if err == nil && len(t.lives) == 0 && w.widen() {
+		t, err = tell(st, w)
+	}
+	if err != nil {
 		return err
 	}
-	if err := t.readLetters(st); err != nil {
-		return err
+	if s := w.ambiguous(); s != "" {
+		t.warnings = append(t.warnings, s)
 	}
 	for _, w := range t.warnings {
 		fmt.Fprintf(sys.stderr, "trafficup: warning: %s\n", printable(w))
 	}
 	if len(t.lives) == 0 {
-		return usageError("give a key, a spot id, or FILE:LINE as in night.ndjson:17", "nothing is known of %s in %s", what, st.dir)
+		return usageError(w.otherwise(repeatFlags(flags)), "nothing is known of %s in %s", what, st.dir)
 	}
 	t.sort()
 	if asJSON {
-		return printFacts(sys.stdout, t.lives)
+		return unheard(printFacts(sys.stdout, t.lives))
 	}
-	return printLives(sys.stdout, t.lives)
+	return unheard(printLives(sys.stdout, t.lives))
 }
 
 // lookAt names the state directory without taking or making it.
@@ -91,9 +96,7 @@ type filed struct {
 
 // teller collects the lives of the records that match, and nothing else.
 type teller struct {
-	key      string // also a spot id
-	file     string
-	line     int64 // 0: not a FILE:LINE
+	*wanted
 	run      journal.Run
 	runs     map[string]journal.Run
 	open     map[string]*stage // of the run being read, by key
@@ -102,18 +105,13 @@ type teller struct {
 	warnings []string
 }
 
-func newTeller(what string) *teller {
-	t := &teller{key: what, runs: map[string]journal.Run{}, open: map[string]*stage{}, byKey: map[string][]*life{}}
-	if i := strings.LastIndexByte(what, ':'); i > 0 {
-		if n, err := strconv.ParseInt(what[i+1:], 10, 64); err == nil {
-			t.file, t.line = what[:i], max(n, 0)
-		}
+// tell reads all that is known of what is wanted.
+func tell(st *state, w *wanted) (*teller, error) {
+	t := &teller{wanted: w, runs: map[string]journal.Run{}, open: map[string]*stage{}, byKey: map[string][]*life{}}
+	if err := t.readLedger(st); err != nil {
+		return nil, err
 	}
-	return t
-}
-
-func (t *teller) wants(key, spot, file string, line int64) bool {
-	return t.key == key || t.key == spot || t.line > 0 && t.line == line && (t.file == file || t.file == filepath.Base(file))
+	return t, t.readLetters(st)
 }
 
 func (t *teller) readLedger(st *state) error {
@@ -136,7 +134,7 @@ func (t *teller) entry(entry any) {
 		clear(t.open)
 	case journal.Intent:
 		delete(t.open, e.Key)
-		if t.wants(e.Key, e.SpotID, e.File, e.Line) {
+		if t.matches(e.Key, e.SpotID, e.File, e.Line) {
 			t.begin(e)
 		}
 	case journal.Answer:
@@ -161,7 +159,7 @@ func (t *teller) begin(i journal.Intent) *stage {
 // stage is the one that an answer or an end goes to. That of a key that was
 // asked for is told also when its intent is lost.
 func (t *teller) stage(key string) *stage {
-	if s := t.open[key]; s != nil || key != t.key {
+	if s := t.open[key]; s != nil || key != t.name {
 		return s
 	}
 	return t.begin(journal.Intent{Key: key})
@@ -183,19 +181,29 @@ func (t *teller) another(key string) *life {
 	return l
 }
 
-// sort brings the newest record last. The name of a run begins with its time,
-// in seconds; runs of one second stay in the order of the ledger.
+// sort brings the newest record last. Runs of one moment stay in the order of
+// the ledger.
 func (t *teller) sort() {
-	byTime := func(a, b *stage) int { return cmp.Compare(a.second(), b.second()) }
+	byTime := func(a, b *stage) int { return a.at().Compare(b.at()) }
 	for _, l := range t.lives {
 		slices.SortStableFunc(l.stages, byTime)
 	}
 	slices.SortStableFunc(t.lives, func(a, b *life) int { return byTime(a.newest(), b.newest()) })
 }
 
-func (s *stage) second() string {
-	second, _, _ := strings.Cut(s.run.ID, "-")
-	return second
+// at is when a stage began, as exactly as it is known.
+func (s *stage) at() time.Time {
+	switch {
+	case !s.run.Started.IsZero():
+		return s.run.Started
+	case !s.intent.At.IsZero():
+		return s.intent.At
+	case len(s.answers) > 0:
+		return s.answers[0].SentAt
+	case len(s.letters) > 0:
+		return s.letters[0].Time() // in seconds: it has no attempts here
+	}
+	return time.Time{}
 }
 
 func (l *life) newest() *stage { return l.stages[len(l.stages)-1] }

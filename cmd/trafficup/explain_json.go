@@ -88,6 +88,8 @@ func (l *life) facts() (facts []fact) {
 		for _, x := range s.letters {
 			f := s.fact("letter")
 			f.Status, f.Outcome, f.Reason, f.MayBeThere = x.Status, printable(x.Reason), printable(x.Problem), &x.OutcomeUnknown
+			f.SpotID, f.File, f.FileSHA256 = printable(x.SpotID), printable(x.Source.File), printable(x.Source.SHA256)
+			f.Line, f.Offset = x.Source.Line, x.Source.Offset
 			f.Letter, f.Archived, f.Generation = printable(fmt.Sprintf("%s:%d", x.ref.File, x.ref.Line)), x.archived, x.Generation
 			if x.NotBefore != nil {
 				f.NotBefore = *x.NotBefore
@@ -98,8 +100,8 @@ func (l *life) facts() (facts []fact) {
 			facts = append(facts, f)
 		}
 	}
-	last := l.newest().fact("verdict")
-	outcome, text := l.verdict()
+	s, outcome, text := l.verdict()
+	last := s.fact("verdict")
 	last.Outcome, last.Reason = printable(outcome), printable(text)
 	return append(facts, last)
 }

@@ -11,6 +11,7 @@ import (
 
 	"trafficup/internal/deadletter"
 	"trafficup/internal/journal"
+	"trafficup/internal/uploader"
 )
 
 func (s *state) archive() string { return filepath.Join(s.letters(), "archive") }
@@ -50,11 +51,12 @@ func (t *teller) readFile(st *state, file string) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, deadletter.ErrTorn) && filepath.Dir(file) == st.archive(): // told while it was pending
 		case errors.Is(err, deadletter.ErrTorn), errors.Is(err, deadletter.ErrFormat):
 			t.warnings = append(t.warnings, err.Error())
 		case err != nil:
 			return err
-		case t.wants(l.Key, l.SpotID, l.Source.File, l.Source.Line):
+		case t.matches(l.Key, l.SpotID, l.Source.File, l.Source.Line):
 			t.letter(filed{l, deadletter.Ref{File: file, Line: r.Line()}, filepath.Dir(file) == st.archive()})
 		}
 	}
@@ -87,18 +89,32 @@ func (t *teller) letter(f filed) {
 	s.letters = append(s.letters, f)
 }
 
-// ofLetter finds the record that a letter is about. A conflict carries the key
-// of another record: it joins a life only when that came from the same line.
+// ofLetter finds the record that a letter is about: that of its key, unless the
+// key may be another record's.
 func (t *teller) ofLetter(f filed) *life {
 	for _, l := range t.byKey[f.Key] {
 		same := slices.ContainsFunc(l.stages, func(s *stage) bool {
 			return s.intent.File == f.Source.File && s.intent.Line == f.Source.Line
 		})
-		if same || f.Key != "" && f.Reason != "conflict" {
+		if same || f.Key != "" && l.takes(f) {
 			return l
 		}
 	}
 	return t.another(f.Key)
+}
+
+// takes reports whether a letter of the same key, from another line, is about
+// the same record. That of a conflict is not. An invalid record is when it was
+// mended, and sent in another run; else what they share is a bad key.
+func (l *life) takes(f filed) bool {
+	switch uploader.Bucket(f.Reason) {
+	case uploader.Conflict:
+		return false
+	case uploader.Invalids:
+		sent := slices.ContainsFunc(l.stages, func(s *stage) bool { return !s.intent.At.IsZero() })
+		return sent && !slices.ContainsFunc(l.stages, func(s *stage) bool { return s.run.ID == f.Run })
+	}
+	return true
 }
 
 // knows reports whether an attempt was told already, by the ledger or by an

@@ -13,16 +13,23 @@ import (
 )
 
 // verdict says what is known of a record now: its bucket, or "unfinished" when
-// its last answer was no success and its run did not get to its end.
-func (l *life) verdict() (outcome, text string) {
+// its last answer was no success and its run did not get to its end. The stage is
+// that in which it came about.
+func (l *life) verdict() (s *stage, outcome, text string) {
 	for _, s := range l.stages {
 		for _, a := range s.answers {
 			if a.Class == journal.Acked {
-				return string(uploader.Acked), "acked" + by(a.Path) + receipt(a)
+				return s, string(uploader.Acked), "acked" + by(a.Path) + receipt(a)
 			}
 		}
 	}
-	s := l.newest()
+	s = l.newest()
+	outcome, text = s.verdict()
+	return s, outcome, text
+}
+
+// verdict is that of a record which was not acked.
+func (s *stage) verdict() (outcome, text string) {
 	if n := len(s.letters); n > 0 {
 		f := s.letters[n-1]
 		return f.verdict()
@@ -119,7 +126,11 @@ func (p *lifePrinter) line(format string, a ...any) {
 }
 
 func (p *lifePrinter) life(l *life) {
-	i := l.stages[0].intent
+	told, _, text := l.verdict()
+	i := told.intent
+	if i.SpotID == "" { // lost with a damaged part of the ledger, or never there
+		i = l.stages[0].intent
+	}
 	head := fmt.Sprintf("%s  key %s", orDash(i.SpotID), orDash(l.key))
 	for _, s := range []string{i.Station, i.AirDate} {
 		if s != "" {
@@ -138,7 +149,6 @@ func (p *lifePrinter) life(l *life) {
 		}
 		p.stage(s)
 	}
-	_, text := l.verdict()
 	p.line("  → %s", text)
 }
 

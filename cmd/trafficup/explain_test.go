@@ -183,6 +183,52 @@ func TestExplainRunsOfOneSecond(t *testing.T) {
 	}
 }
 
+// A record that was invalid, then mended and acked by a run of the same second:
+// the ack comes last, and the verdict is its own.
+func TestExplainMendedRecord(t *testing.T) {
+	s := newScribe(t)
+	invalid := deadletter.Letter{Reason: "invalid", Details: deadletter.Details{Key: "key-0001", SpotID: "SP-1", Problem: "station: missing"}}
+	s.begin("zz")
+	s.letter(invalid, 3)
+	s.beginAt(s.now.Add(400*time.Millisecond), "aa")
+	s.intent("key-0001", "SP-1", 9)
+	s.answer(journal.Answer{Key: "key-0001", Attempt: 1, Status: 201, Class: journal.Acked, Wrote: true})
+	got := s.explained("key-0001")
+	if z, a := strings.Index(got, "-zz ("), strings.Index(got, "-aa ("); z < 0 || a < z || strings.Count(got, "→") != 1 {
+		t.Errorf("out of order:\n%s", got)
+	}
+	facts := strings.Split(strings.TrimSpace(s.explained("key-0001", "--json")), "\n")
+	last := facts[len(facts)-1]
+	if !strings.Contains(last, `"event":"verdict"`) || !strings.Contains(last, `-aa"`) || !strings.Contains(last, `"line":9`) || !strings.Contains(last, `"outcome":"acked"`) {
+		t.Errorf("the verdict is %s", last)
+	}
+	if !strings.Contains(facts[0], `"event":"letter"`) || !strings.Contains(facts[0], `"line":3`) {
+		t.Errorf("the first fact is %s", facts[0])
+	}
+}
+
+// Records that share a bad key are not one.
+func TestExplainSharedBadKey(t *testing.T) {
+	s := newScribe(t)
+	s.begin("one")
+	for line := range int64(3) {
+		s.letter(deadletter.Letter{Reason: "invalid", Details: deadletter.Details{Key: "k", SpotID: fmt.Sprint("SP-", line)}}, line+1)
+	}
+	if got := s.explained("k"); strings.Count(got, "→ invalid") != 3 {
+		t.Errorf("by key:\n%s", got)
+	}
+	if got := s.explained("SP-1"); strings.Count(got, "→ invalid") != 1 || !strings.Contains(got, "night.ndjson:2") {
+		t.Errorf("by spot:\n%s", got)
+	}
+}
+
+// What a crash left of a letter was told of while it was pending.
+func TestExplainBesideATornArchive(t *testing.T) {
+	s := soundState(t)
+	s.file("deadletters/archive/a.ndjson", `{"v":1,"reas`)
+	s.explained("key-0001")
+}
+
 // What a real upload and a real replay leave is told.
 func TestExplainAfterUploadAndReplay(t *testing.T) {
 	api := &moody{calls: map[string]int{}}

@@ -22,13 +22,17 @@ func openLedger(st *state, c Config, runID, command string, now time.Time, warn 
 	j, found, err := journal.Open(st.ledger(), journal.Options{FS: st.fs, KeyTTL: c.Upload.KeyTTL},
 		journal.Run{ID: runID, Command: command, Version: versionString(), URLs: urls, Started: now})
 	if err != nil {
-		return nil, found, &failure{exitFailed, "make room in the state directory or give another --state-dir; nothing was sent", err}
+		return nil, found, &failure{exitFailed, localHint(err), fmt.Errorf("%w; nothing was sent", err)}
 	}
 	if earlier, _ := st.fs.ReadDir(st.runs()); found.Segments == 0 && len(earlier) > 0 {
 		warn(fmt.Sprintf("the ledger is gone, though %d runs are on record: what they delivered is sent again, under the same keys", len(earlier)))
 	}
 	for _, d := range found.Torn {
-		warn(fmt.Sprintf("ledger: a crash cut the last entry short; %d bytes of %s taken off", d.Bytes, filepath.Base(d.File)))
+		if d.Bytes > 0 {
+			warn(fmt.Sprintf("ledger: a crash cut the last entry short; %d bytes of %s taken off", d.Bytes, filepath.Base(d.File)))
+		} else {
+			warn(fmt.Sprintf("ledger: %s was empty, as a crash leaves it, and is made anew", filepath.Base(d.File)))
+		}
 	}
 	for _, d := range found.Damaged {
 		warn(fmt.Sprintf("ledger: %s is damaged at byte %d, %d bytes skipped (%s): what they said was acked is sent again under the same keys", d.File, d.Offset, d.Bytes, d.Reason))

@@ -16,6 +16,7 @@ import (
 type letters struct {
 	w     *deadletter.Writer
 	runID string
+	body  string // api.body; a replay takes the letter's own
 }
 
 func (l letters) Write(in uploader.Letter) error {
@@ -23,7 +24,7 @@ func (l letters) Write(in uploader.Letter) error {
 		Reason: string(in.Reason),
 		Details: deadletter.Details{
 			Status: in.Status, Problem: printable(in.Problem), OutcomeUnknown: in.OutcomeUnknown,
-			Run: l.runID, Version: versionString(), Attempts: []deadletter.Attempt{},
+			Body: map[bool]string{true: "envelope"}[l.body == "envelope"], Run: l.runID, Version: versionString(), Attempts: []deadletter.Attempt{},
 		},
 	}
 	if !in.NotBefore.IsZero() {

@@ -33,7 +33,8 @@ type system struct {
 	// number of the first one, 0 while there was none.
 	soft, hard context.Context
 	signal     *atomic.Int32
-	fs         disk.FS // of the state directory
+	graceful   *atomic.Bool // a signal is heard of; before, it just ends the process: nothing was begun
+	fs         disk.FS      // of the state directory
 	lock       func(ctx context.Context, path, who string) (unlock func() error, err error)
 	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the network
 	random     func() float64                                                    // uniform [0, 1), safe for concurrent use
@@ -45,7 +46,7 @@ func realSystem() system {
 	debug.SetGCPercent(15)
 	soft, first := context.WithCancel(context.Background())
 	hard, second := context.WithCancel(context.Background())
-	got := new(atomic.Int32)
+	got, graceful := new(atomic.Int32), new(atomic.Bool)
 	c := make(chan os.Signal, 2)
 	// A closed stdout must not end the upload: SIGPIPE becomes a write error.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
@@ -53,6 +54,9 @@ func realSystem() system {
 	go func() {
 		s := <-c
 		got.Store(int32(s.(syscall.Signal)))
+		if !graceful.Load() {
+			os.Exit(exitSignal + int(got.Load()))
+		}
 		first()
 		<-c
 		second()
@@ -61,7 +65,7 @@ func realSystem() system {
 		args: os.Args[1:], getenv: os.Getenv,
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
-		soft:     soft, hard: hard, signal: got,
+		soft:     soft, hard: hard, signal: got, graceful: graceful,
 		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}
 }

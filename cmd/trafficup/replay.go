@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,7 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"trafficup/internal/deadletter"
+	"trafficup/internal/disk"
 	"trafficup/internal/envelope"
+	"trafficup/internal/journal"
 	"trafficup/internal/uploader"
 )
 
@@ -42,6 +47,7 @@ that the state directory holds. A letter that was taken moves to archive/ beside
 its file; what fails again gets a letter in a new file. The filters choose which
 to send. Letters that cannot be sent now stay, and the run says why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.repeat = repeatFlags(cmd.Flags())
 			return runReplay(sys, cmd.Flags(), o, *asJSON, args)
 		},
 	}
@@ -60,7 +66,7 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 		return err
 	}
 	feed := &letterFeed{
-		filter: filter, validator: validator, whole: c.API.Body == "envelope", now: now,
+		filter: filter, validator: validator, now: now,
 		limit: o.limit, maxGenerations: o.maxGenerations, corrections: c.Upload.AcceptCorrections,
 		done: map[deadletter.Ref]bool{},
 	}
@@ -71,6 +77,9 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 		command: "replay",
 		open: func(st *state, u *ui) (uploader.Feed, error) {
 			files, err := letterFiles(st, args)
+			if err == nil {
+				err = ours(st, files)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -80,7 +89,7 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 				}
 				return nil, reported(exitOK)
 			}
-			feed.acked = st.journal.Acked
+			feed.ledger = st.journal
 			feed.warn, feed.note, feed.letters = u.warn, u.note, deadletter.NewScanner(st.fs, files)
 			return feed, nil
 		},
@@ -90,18 +99,44 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 	return err
 }
 
+// ours refuses letters of another state directory: its ledger, not this one,
+// knows what became of their records.
+func ours(st *state, files []string) error {
+	here, err := filepath.Abs(st.letters())
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		dir, err := filepath.Abs(filepath.Dir(f))
+		if err != nil {
+			return err
+		}
+		if dir == here || filepath.Base(dir) != "deadletters" {
+			continue
+		}
+		if other := filepath.Dir(dir); held(st.fs, filepath.Join(other, "ledger")) {
+			return usageError("give --state-dir="+other, "%s belongs to the state directory %s, and only the ledger there knows what became of its records", f, other)
+		}
+	}
+	return nil
+}
+
+func held(fsys disk.FS, dir string) bool {
+	entries, err := fsys.ReadDir(dir)
+	return err == nil && len(entries) > 0
+}
+
 // letterFeed yields the letters that can be sent now: the same records, one
 // generation older. It keeps account of those that it leaves, and of those that
 // are done.
 type letterFeed struct {
 	filter         deadletter.Filter
 	validator      *envelope.Validator
-	whole          bool
 	limit          int // 0: none
 	maxGenerations int
 	keyTTL         time.Duration // 0: an old key is sent, too
 	corrections    bool
-	acked          func(key string) bool // by an earlier run
+	ledger         *journal.Journal
 	now            time.Time
 	warn, note     func(string)
 
@@ -115,7 +150,7 @@ type letterFeed struct {
 	refs []deadletter.Ref        // guarded by mu; where the letter with mark n+1 stands
 	done map[deadletter.Ref]bool // guarded by mu
 
-	overtaken int // guarded by mu; settled without being sent
+	gone int // guarded by mu; settled without being sent
 }
 
 func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
@@ -132,10 +167,12 @@ func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
 		case err != nil:
 			return uploader.Item{Fault: err}, nil
 		case e.Superseded() || !f.filter.Match(e.Letter):
-		case f.mended(&e.Letter):
-			f.settled(e.Ref)
 		default:
-			item := decode(f.validator, f.whole, e.Record(), uploader.Place(e.Source), e.Generation+1)
+			item := decode(f.validator, e.Body == "envelope", e.Record(), uploader.Place(e.Source), e.Generation+1)
+			if f.overtaken(&e.Letter, &item) {
+				f.settled(e.Ref)
+				continue
+			}
 			if why := f.judge(&e.Letter, item.Invalid != nil); why != none {
 				f.left[why]++
 				continue
@@ -148,18 +185,27 @@ func (f *letterFeed) Next(context.Context) (uploader.Item, error) {
 	return uploader.Item{}, io.EOF
 }
 
-// mended reports whether the record of a letter was put right at its source and
-// delivered since, under the key it had.
-func (f *letterFeed) mended(l *deadletter.Letter) bool {
-	refused := l.Reason == string(uploader.Rejected) || l.Reason == string(uploader.Invalids)
-	return refused && l.Key != "" && f.acked(l.Key)
+// overtaken reports whether the record of a letter was put right at its source
+// since, and sent again: under its key with other content, or under another key.
+// What is in the letter is not to be sent any more. For an invalid record only
+// an ack of its key tells.
+func (f *letterFeed) overtaken(l *deadletter.Letter, item *uploader.Item) bool {
+	switch {
+	case l.Reason == string(uploader.Conflict):
+		return false
+	case item.Invalid != nil:
+		return l.Key != "" && f.ledger.Acked(l.Key)
+	}
+	item.Record.BodySum = sha256.Sum256(item.Record.Body)
+	i := intentOf(&item.Record)
+	return f.ledger.Overtaken(&i)
 }
 
 func (f *letterFeed) settled(r deadletter.Ref) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.done[r] = true
-	f.overtaken++
+	f.gone++
 }
 
 // cause is why a letter is left where it is.
@@ -181,8 +227,9 @@ const (
 func (f *letterFeed) judge(l *deadletter.Letter, invalid bool) cause {
 	sent, ok := l.FirstSent()
 	switch {
-	case l.Reason == string(uploader.Conflict) && !f.corrections:
-		// What it contradicts was sent by another run, which this one need not
+	case l.Reason == string(uploader.Conflict) && (!f.corrections || strings.HasPrefix(l.Problem, uploader.SameKeyProblem)):
+		// Other content under one key is no correction an API can take. And what
+		// a record contradicts was sent by another run, which this one need not
 		// know of: it would pass for new, and be billed twice.
 		return contradicts
 	case invalid:
@@ -205,10 +252,10 @@ func (f *letterFeed) judge(l *deadletter.Letter, invalid bool) cause {
 // sayLeft says what is left, a line for each cause. Requires reading.
 func (f *letterFeed) sayLeft() {
 	f.mu.Lock()
-	n := f.overtaken
+	n := f.gone
 	f.mu.Unlock()
 	if n > 0 {
-		f.note(fmt.Sprintf("settled %s: their records were mended and delivered since", plural(n, "letter")))
+		f.note(fmt.Sprintf("settled %s: their records were mended and sent again since", plural(n, "letter")))
 	}
 	for why, n := range f.left {
 		if n == 0 {
@@ -217,7 +264,7 @@ func (f *letterFeed) sayLeft() {
 		var text string
 		switch cause(why) {
 		case contradicts:
-			text = "they contradict records sent before; if they are corrections: --accept-corrections"
+			text = "they contradict records sent before; mend those with a key that stands for other content; if the others are corrections: --accept-corrections"
 		case unfit:
 			text = "their records are not valid; mend them at their source and upload them again"
 		case tooOften:

@@ -37,7 +37,7 @@ type result struct {
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
 	faultHint      string           // what to do about the first fault
-	sandbox        bool             // it was a stand-in's
+	repeat         string           // flags that the next command needs, too
 	report         string           // where this is kept; empty: nowhere
 }
 
@@ -52,6 +52,8 @@ type reasonCount struct {
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason"`
 	Count   int64  `json:"count"`
+	File    string `json:"file"` // of the first of them
+	Line    int64  `json:"line"`
 }
 
 func newResult(runID string, s uploader.Summary, err error, code int, dry bool) result {
@@ -69,7 +71,7 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 		r.Calls, r.Amplification, r.Paths = 0, 0, map[string]int64{}
 	}
 	for _, x := range s.Reasons {
-		r.Reasons = append(r.Reasons, reasonCount{string(x.Bucket), printable(x.Text), x.Count})
+		r.Reasons = append(r.Reasons, reasonCount{string(x.Bucket), printable(x.Text), x.Count, printable(x.First.File), x.First.Line})
 	}
 	for _, f := range s.Faults {
 		r.Faults = append(r.Faults, printable(f.Error()))
@@ -88,8 +90,10 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 		r.Verdict = "not complete: part of the input could not be read"
 	case s.Waiting() > 0:
 		r.Verdict = "not complete: some records wait"
-	case s.Refused() > 0:
+	case s.Refused() > 0 || code == exitPerson:
 		r.Verdict = "complete but for records that need a person"
+	case code == exitWaiting:
+		r.Verdict = "not complete: some letters wait"
 	}
 	return r
 }
@@ -97,7 +101,7 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 func (r result) json() ([]byte, error) {
-	return json.Marshal(r, jsontext.EscapeForHTML(false))
+	return json.Marshal(r, jsontext.EscapeForHTML(false), jsontext.AllowInvalidUTF8(true))
 }
 
 // saveReport writes the run's data and returns where.
@@ -146,13 +150,17 @@ func (r result) text(w io.Writer) {
 	}
 	var lines []string
 	for _, x := range r.Reasons {
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("%6s  %s: %s", thousands(x.Count), x.Outcome, x.Reason), ": "))
+		line := strings.TrimRight(fmt.Sprintf("%6s  %s: %s", thousands(x.Count), x.Outcome, x.Reason), ": ")
+		if x.Line > 0 && x.Outcome != string(uploader.Halted) {
+			line += fmt.Sprintf("  (%s%s:%d)", map[bool]string{true: "first: "}[x.Count > 1], x.File, x.Line)
+		}
+		lines = append(lines, line)
 	}
 	for _, l := range r.firstFew(lines, "reasons") {
 		fmt.Fprintln(w, l)
 	}
 	if r.DeadLetters != "" {
-		fmt.Fprintf(w, "\nwhat was not delivered is in %s\n", r.DeadLetters)
+		fmt.Fprintf(w, "\ndead letters are in %s\n", r.DeadLetters)
 	}
 	if h := r.hint(); h != "" {
 		fmt.Fprintf(w, "hint: %s\n", h)
@@ -167,27 +175,22 @@ func (r result) hint() string {
 	case r.ExitCode == exitOK || r.DryRun:
 		return ""
 	case r.ExitCode == exitFailed:
-		return "make room in the state directory, or mend its disk, then run the same command again: every record keeps its key"
+		return "" // the error that follows has one
 	case r.ExitCode == exitAuth:
 		return "check the token, then run the same command again"
 	case r.Halted > 0 || strings.HasPrefix(r.Verdict, "stopped"):
 		return "run the same command again to continue; every record keeps its key"
-	case r.Exhausted+r.Deferred+r.Unknown > 0:
+	case r.Exhausted+r.Deferred+r.Unknown > 0 && r.DeadLetters != "":
 		return r.replay()
 	case r.Rejected > 0:
 		return "mend the records and upload them again; if the API was wrong to reject some: " + r.replay()
 	case r.DeadLetters != "":
-		return "mend the records at their source and upload them again"
+		return "trafficup deadletters list --long " + r.DeadLetters + " shows them; mend the records at their source and upload them again"
 	}
 	return ""
 }
 
-func (r result) replay() string {
-	if r.sandbox {
-		return "trafficup replay --sandbox " + r.DeadLetters
-	}
-	return "trafficup replay " + r.DeadLetters
-}
+func (r result) replay() string { return "trafficup replay" + r.repeat + " " + r.DeadLetters }
 
 func (r result) firstFew(all []string, what string) []string {
 	if len(all) <= maxShown || r.report == "" {

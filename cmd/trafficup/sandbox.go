@@ -45,6 +45,7 @@ func runSandbox(sys *system, o sandboxOptions) error {
 	h := sandbox.NewWith(sc, sandbox.Options{})
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	fmt.Fprintf(sys.stderr, "trafficup: sandbox on http://%s/v1/logs\n", l.Addr())
+	sys.graceful.Store(true)
 	context.AfterFunc(sys.soft, func() {
 		ctx, cancel := context.WithTimeout(sys.hard, 5*time.Second)
 		defer cancel()

@@ -36,8 +36,13 @@ func newScribe(t *testing.T) *scribe {
 // begin ends the run before and begins another, in a later minute.
 func (s *scribe) begin(name string) {
 	s.t.Helper()
+	s.beginAt(s.now.Truncate(time.Minute).Add(time.Minute+58*time.Second), name)
+}
+
+func (s *scribe) beginAt(at time.Time, name string) {
+	s.t.Helper()
 	s.stop()
-	s.now = s.now.Truncate(time.Minute).Add(time.Minute + 58*time.Second)
+	s.now = at
 	s.run = s.now.Format("20060102T150405Z") + "-" + name
 	var err error
 	s.j, _, err = journal.Open(s.st.ledger(), journal.Options{KeyTTL: 720 * time.Hour},

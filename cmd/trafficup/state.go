@@ -42,9 +42,9 @@ func openState(sys *system, c Config, o uploadOptions, command string) (*state, 
 		return st, nil // only to look: nothing is made and nothing held
 	}
 	if err := disk.MakeDir(st.fs, st.letters()); err != nil {
-		return nil, &failure{exitFailed, "make it writable, or give another --state-dir", fmt.Errorf("state directory: %w", err)}
+		return nil, &failure{exitFailed, localHint(err), fmt.Errorf("state directory: %w", err)}
 	}
-	st.unlock, err = st.hold(sys, c.Upload.OnLocked, command, o.quiet)
+	st.unlock, err = st.hold(sys, c, command, o.quiet)
 	if err != nil || st.unlock == nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func openState(sys *system, c Config, o uploadOptions, command string) (*state, 
 }
 
 // hold takes the lock, as --on-locked says.
-func (s *state) hold(sys *system, onLocked, command string, quiet bool) (unlock func() error, err error) {
+func (s *state) hold(sys *system, c Config, command string, quiet bool) (unlock func() error, err error) {
 	path := filepath.Join(s.dir, "lock")
 	once, done := context.WithCancel(context.Background())
 	done()
@@ -66,20 +66,29 @@ func (s *state) hold(sys *system, onLocked, command string, quiet bool) (unlock 
 			fmt.Fprintf(sys.stderr, "trafficup: "+format+"\n", s.dir, printable(taken.Holder))
 		}
 	}
-	switch onLocked {
+	switch c.Upload.OnLocked {
 	case "skip":
 		say("skipped: state directory %s is held by %s")
 		return nil, nil
 	case "wait":
 		say("waiting: state directory %s is held by %s")
-		if unlock, err = sys.lock(sys.soft, path, command); err == nil {
+		wait := sys.soft
+		if c.Upload.Deadline > 0 { // it is for the whole run
+			var cancel context.CancelFunc
+			wait, cancel = context.WithTimeout(wait, c.Upload.Deadline)
+			defer cancel()
+		}
+		if unlock, err = sys.lock(wait, path, command); err == nil {
 			return unlock, nil
 		}
 		if code := int(sys.signal.Load()); code != 0 {
 			return nil, &failure{exitSignal + code, "", fmt.Errorf("stopped by a signal while waiting: %w", err)}
 		}
 	}
-	return nil, fmt.Errorf("state directory %s: %w", s.dir, err)
+	if again, ok := errors.AsType[*atomicfile.LockedError](err); ok {
+		taken = again // whoever has it by now
+	}
+	return nil, &failure{exitLocked, "run it again later, or with --on-locked=wait", fmt.Errorf("state directory %s is held by %s", s.dir, taken.Holder)}
 }
 
 // openLedger begins the run in the ledger and says what it found.

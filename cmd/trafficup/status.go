@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,17 +47,15 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 	if err != nil {
 		return &failure{exitFailed, "trafficup state check says more", fmt.Errorf("state directory: %w", err)}
 	}
-	if flags.Changed("state-dir") {
-		o.flag = " --state-dir " + quoteIfBlank(o.Dir)
-	}
+	o.flag = repeatFlags(flags)
 	if !asJSON {
-		return o.text(sys.stdout)
+		return unheard(o.text(sys.stdout))
 	}
 	line, err := json.Marshal(o)
 	if err == nil {
 		_, err = sys.stdout.Write(append(line, '\n'))
 	}
-	return err
+	return unheard(err)
 }
 
 // overview is what status shows. Texts in it are printable.
@@ -87,7 +86,7 @@ type pastRun struct {
 type waiting struct {
 	Reason string    `json:"reason"`
 	Count  int       `json:"count"`
-	Oldest time.Time `json:"oldest,omitzero"`
+	Oldest time.Time `json:"oldest,omitzero"` // since when the first of them waits
 }
 
 type ledgerStatus struct {
@@ -178,7 +177,9 @@ func (o *overview) runs(st *state, known []journal.Run) {
 			names = append(names, e.Name())
 		}
 	}
-	slices.Sort(names) // they begin with their time
+	slices.SortFunc(names, func(a, b string) int { // they begin with their second
+		return cmp.Or(cmp.Compare(second(a), second(b)), ledger[a].Started.Compare(ledger[b].Started), cmp.Compare(a, b))
+	})
 	for _, name := range names[max(0, len(names)-lastRuns):] {
 		run := pastRun{Run: printable(name), Command: printable(ledger[name].Command), Started: ledger[name].Started}
 		report, err := readReport(st, name)
@@ -191,6 +192,11 @@ func (o *overview) runs(st *state, known []journal.Run) {
 		}
 		o.Runs = append(o.Runs, run)
 	}
+}
+
+func second(run string) string {
+	second, _, _ := strings.Cut(run, "-")
+	return second
 }
 
 func (s *state) report(run string) string { return filepath.Join(s.runs(), run, "report.json") }
@@ -212,6 +218,7 @@ func (o *overview) letters(st *state) {
 	files, err := deadletter.Pending(st.fs, st.letters())
 	o.fault(err)
 	groups := map[string]*waiting{}
+	repeated := map[deadletter.Ref]time.Time{} // since when the records of older letters wait
 	letters := deadletter.NewScanner(st.fs, files)
 	for {
 		e, err := letters.Next()
@@ -227,18 +234,35 @@ func (o *overview) letters(st *state) {
 		case errors.Is(err, fs.ErrNotExist): // settled meanwhile
 		case err != nil:
 			o.fault(err)
-		case !e.Superseded():
+		case e.Superseded():
+			repeated[e.Newest] = earlier(repeated[e.Newest], waitsSince(&e.Letter))
+		default:
 			g := groups[e.Reason]
 			if g == nil {
 				g = &waiting{Reason: printable(e.Reason)}
 				groups[e.Reason] = g
 			}
 			g.Count++
-			if at := e.Time(); !at.IsZero() && (g.Oldest.IsZero() || at.Before(g.Oldest)) {
-				g.Oldest = at.UTC()
-			}
+			g.Oldest = earlier(g.Oldest, earlier(repeated[e.Ref], waitsSince(&e.Letter)))
 		}
 	}
+}
+
+// waitsSince is when a record was sent first: a letter that was replayed goes on
+// with the history of the one before.
+func waitsSince(l *deadletter.Letter) time.Time {
+	if at, ok := l.FirstSent(); ok {
+		return at.UTC()
+	}
+	return l.Time().UTC()
+}
+
+// earlier is the earlier of two times; the zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // breakers shows the shared states; a missing file has none.

@@ -58,7 +58,7 @@ Dead letters  [reason, count, oldest, what to do]
   rejected  1  2026-07-17T00:03:58Z  mend and upload again, or, if the API was wrong: trafficup replay --reason rejected
 
 Ledger        1 acked in the last 30 days, 1 of unknown fate, 1 segment, SIZE on disk
-  unknown: sent without an answer, or in flight now; when no run is under way: trafficup upload in/night.ndjson
+  unknown: sent without an answer, or in flight now; when no run is under way, upload them again with the same command: in/night.ndjson
 
 Breakers
   fallback https://a.test/: closed, 3 failures in a row
@@ -69,6 +69,31 @@ warning: STATE/runs/20260717T000158Z-three/report.json: no report: `
 	got := strings.ReplaceAll(strings.ReplaceAll(b.String(), s.st.dir, "STATE"), inBytes(o.Ledger.Bytes), "SIZE")
 	if !strings.HasPrefix(got, want) || strings.Count(got, "warning") != 1 || o.Ledger.Bytes < 100 {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// The oldest is told by when a record was first given up, not by its last repeat;
+// runs of one second stand in their order.
+func TestStatusOldest(t *testing.T) {
+	s := newScribe(t)
+	s.begin("zz")
+	first := s.now
+	s.letter(deadletter.Letter{Reason: "invalid", Details: deadletter.Details{Key: "k", Problem: "too short"}}, 1)
+	s.beginAt(s.now.Add(time.Millisecond), "aa")
+	s.begin("three")
+	s.letter(deadletter.Letter{Reason: "invalid", Details: deadletter.Details{Key: "k", Problem: "too short"}}, 1)
+	tried := []deadletter.Attempt{{At: first.Add(time.Second)}, {At: s.now}}
+	s.letter(deadletter.Letter{Reason: "exhausted", Details: deadletter.Details{Key: "key-0005", Attempts: tried, Generation: 1}}, 5)
+	s.stop()
+	o, err := survey(s.st, time.Hour, s.now)
+	if err != nil || len(o.Letters) != 2 || len(o.Runs) != 3 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if l := o.Letters; !l[0].Oldest.Equal(first.Add(time.Second)) || l[1].Count != 1 || !l[1].Oldest.Equal(first) {
+		t.Errorf("%+v", l)
+	}
+	if !strings.HasSuffix(o.Runs[0].Run, "zz") || !strings.HasSuffix(o.Runs[1].Run, "aa") {
+		t.Errorf("%+v", o.Runs)
 	}
 }
 

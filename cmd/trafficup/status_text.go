@@ -86,7 +86,7 @@ func (o overview) ledgerText(b *bytes.Buffer) {
 		for _, f := range l.UnknownFrom[:min(shownFiles, len(l.UnknownFrom))] {
 			names = append(names, quoteIfBlank(f.File))
 		}
-		fmt.Fprintf(b, "  unknown: sent without an answer, or in flight now; when no run is under way: trafficup upload%s %s\n", o.flag, strings.Join(names, " "))
+		fmt.Fprintf(b, "  unknown: sent without an answer, or in flight now; when no run is under way, upload them again with the same command: %s\n", strings.Join(names, ", "))
 		if more := len(l.UnknownFrom) - shownFiles; more > 0 {
 			fmt.Fprintf(b, "  and %s more\n", plural(more, "file"))
 		}

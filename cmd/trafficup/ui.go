@@ -210,7 +210,7 @@ func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State
 	e := uploader.Event{Level: uploader.Warning, Path: path}
 	switch to {
 	case breaker.Open:
-		e.Message = fmt.Sprintf("%s: breaker open, next probe in %s", path, time.Until(s.OpenUntil).Round(time.Second))
+		e.Message = fmt.Sprintf("%s: breaker open, next probe in %s", path, max(0, time.Until(s.OpenUntil)).Round(time.Second))
 	case breaker.Closed:
 		e.Message = path + ": breaker closed"
 	default:

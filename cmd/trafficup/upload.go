@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,6 +27,7 @@ type uploadOptions struct {
 	dryRun   bool
 	quiet    bool
 	progress string
+	repeat   string // the flags given that a command to go on with needs, too
 }
 
 func (o *uploadOptions) addFlags(fs *pflag.FlagSet) {
@@ -51,6 +53,7 @@ file > default. --retry-after-cap is retry.retry_after_cap in the file and
 $TRAFFICUP_RETRY_RETRY_AFTER_CAP in the environment.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.repeat = repeatFlags(cmd.Flags())
 			return runUpload(sys, cmd.Flags(), o, *asJSON, args)
 		},
 	}
@@ -93,6 +96,24 @@ func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, arg
 		},
 	})
 	return err
+}
+
+// repeatFlags returns those flags that say where to and with what rights, so
+// that a hint can be pasted.
+func repeatFlags(fs *pflag.FlagSet) string {
+	var b strings.Builder
+	for _, name := range []string{"config", "state-dir", "sandbox", "url", "fallback-url", "token-file", "body", "key-form"} {
+		if f := fs.Lookup(name); f != nil && f.Changed {
+			value := f.Value.String()
+			if strings.ContainsFunc(value, func(r rune) bool {
+				return !strings.ContainsRune("/.-_:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+			}) {
+				value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+			}
+			fmt.Fprintf(&b, " --%s=%s", name, value)
+		}
+	}
+	return b.String()
 }
 
 // loadRun reads what a run needs to know before it opens its input.
@@ -163,7 +184,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 		parts.DeadLetters, parts.Limiter = noLetters{}, nil
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
-		parts.DeadLetters = letters{w, runID}
+		parts.DeadLetters = letters{w, runID, c.API.Body}
 		paths, closeAll, err := newPaths(sys, c, st.dir, runID, token, u)
 		if err != nil {
 			return none, err
@@ -174,6 +195,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	if parts.Feed, err = d.open(st, u); err != nil {
 		return none, err
 	}
+	sys.graceful.Store(true)
 	u.start()
 	stopNote := context.AfterFunc(sys.soft, u.stopping)
 	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now), parts)
@@ -181,6 +203,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	u.stop()
 	if lerr := st.journal.Close(); lerr != nil && err == nil {
 		err = fmt.Errorf("%w: ledger: %w", uploader.ErrLocal, lerr)
+	}
+	if gerr := w.Gone(); gerr != nil && err == nil {
+		err = fmt.Errorf("%w: dead letters: %w", uploader.ErrLocal, gerr)
 	}
 	code := exitCode(s, err, int(sys.signal.Load()))
 	if d.after != nil && !o.dryRun {
@@ -191,7 +216,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 		}
 	}
 	res := newResult(runID, s, err, code, o.dryRun)
-	res.sandbox = o.sandbox != ""
+	res.repeat = o.repeat
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}
@@ -210,7 +235,7 @@ func conclude(st *state, u *ui, res result, err error) error {
 	u.summary(res)
 	switch {
 	case unsaved != nil:
-		return &failure{exitFailed, "make room in the state directory, then run the same command again", fmt.Errorf("write report: %w", unsaved)}
+		return &failure{exitFailed, localHint(unsaved), fmt.Errorf("write report: %w", unsaved)}
 	case res.ExitCode == exitOK:
 		return nil
 	case errors.Is(err, uploader.ErrLocal):

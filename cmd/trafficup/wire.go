@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -23,8 +24,10 @@ import (
 // to another run. It is generous: a throttle says nothing about the record.
 const maxThrottles = 30
 
+// newRunID names a run so that names sort by time, to the millisecond.
 func newRunID(now time.Time) string {
-	return now.UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:6])
+	now = now.UTC()
+	return fmt.Sprintf("%s-%03d%s", now.Format("20060102T150405Z"), now.Nanosecond()/1e6, strings.ToLower(rand.Text()[:4]))
 }
 
 func newValidator(c Config) (*envelope.Validator, error) {

@@ -43,6 +43,7 @@ type world struct {
 	story    strings.Builder
 	wrong    []string
 	bodies   map[string][32]byte // guarded by mu; of the last request, by key
+	stale    map[[32]byte]bool   // guarded by mu; bodies of which a later version was sent
 	maybe    map[string]bool     // guarded by mu; the key was answered otherwise than with a refusal, or not at all
 	before   map[string]bool     // applied before the run began
 	acked    map[string]bool     // guarded by mu; said to be so, and not forgotten since
@@ -54,7 +55,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		seed: seed, r: rand.New(rand.NewPCG(seed, 0)), disk: disktest.New(),
 		lines: map[string]string{}, keys: map[string]bool{}, mended: map[string]bool{},
-		bodies: map[string][32]byte{}, maybe: map[string]bool{}, acked: map[string]bool{},
+		bodies: map[string][32]byte{}, stale: map[[32]byte]bool{}, maybe: map[string]bool{}, acked: map[string]bool{},
 	}
 	script := w.scenario()
 	sc, err := sandbox.ParseScenario([]byte(script))
@@ -237,12 +238,17 @@ func (w *world) server(host string, handlers *sync.WaitGroup) http.Handler {
 		last, known := w.bodies[k]
 		w.bodies[k] = sum
 		w.requests++
-		again, maybe := w.acked[k], w.maybe[k]
+		again, maybe, stale := w.acked[k], w.maybe[k], w.stale[sum]
+		if known && last != sum {
+			w.stale[last] = true
+		}
 		w.maybe[k] = true
 		w.mu.Unlock()
 		switch {
 		case known && last != sum && maybe:
 			w.blame("%s was sent with other bytes, and may have been applied with those before", k)
+		case stale:
+			w.blame("%s was sent as it was before it was mended", k)
 		case again:
 			w.blame("%s was sent after its ack had been counted", k)
 		case !w.keys[k]:
@@ -302,6 +308,7 @@ func (w *world) begin(i incident) {
 	if i.offset >= 30*24*time.Hour {
 		clear(w.acked) // the life of a key is over
 		clear(w.maybe)
+		clear(w.stale)
 	}
 	w.told("run %d, %s: trafficup %s", w.runs, i.name, strings.Join(i.args[:slices.Index(i.args, "--url")], " ")+" … "+strings.Join(i.args[slices.Index(i.args, "--breaker-open-max")+2:], " "))
 }

@@ -69,6 +69,10 @@ func Lock(ctx context.Context, path, who string) (unlock func() error, err error
 
 // take takes the lock, or returns nothing at all when it is taken.
 func take(path, who string) (unlock func() error, err error) {
+	// A pipe of that name would be waited for.
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return nil, fmt.Errorf("lock %s: is a pipe", path)
+	}
 	l := flock.New(path)
 	ok, err := l.TryLock()
 	if err != nil {

@@ -31,6 +31,7 @@ type Details struct {
 	Raw            []byte     `json:"raw_base64,omitzero"` // exact bytes where a line of JSON cannot carry them
 	SpotID         string     `json:"spot_id"`
 	Key            string     `json:"idempotency_key"`
+	Body           string     `json:"body,omitzero"` // what was posted: "envelope", or else the payload
 	Source         Source     `json:"source"`
 	Status         int        `json:"status"`
 	Problem        string     `json:"problem"` // at most 1 KiB

@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -29,9 +28,9 @@ func (e *Entry) Superseded() bool { return e.Newest != e.Ref }
 
 // Scanner reads the letters of several files. A record may have letters in more
 // than one: it was uploaded again, or a replay died before it had archived what
-// it took. The newest counts: the one replayed most often, then the one that
-// stands last. The files must not change while the scanner is in use; it is not
-// safe for concurrent use.
+// it took. The one that stands last counts, with the generation of the one that
+// was replayed most often. A record that was changed is another one. The files
+// must not change while the scanner is in use; it is not safe for concurrent use.
 type Scanner struct {
 	fs     disk.FS
 	files  []string
@@ -43,10 +42,10 @@ type Scanner struct {
 // identity is that of a record.
 type identity [16]byte
 
-// standing orders the letters of one record. It and the identity are all that
-// is kept of a letter: some 65 bytes in a map.
+// standing is where the last letter of a record stands. It and the identity are
+// all that is kept of a letter: some 65 bytes in a map.
 type standing struct {
-	generation int
+	generation int // the highest of all
 	line       int64
 	file       int32
 }
@@ -64,10 +63,8 @@ func NewScanner(fsys disk.FS, files []string) *Scanner {
 		if err != nil {
 			continue
 		}
-		id, here := identify(&l), s.standing(&l)
-		if there, ok := s.newest[id]; !ok || there.compare(here) < 0 {
-			s.newest[id] = here
-		}
+		id := identify(&l)
+		s.newest[id] = standing{max(l.Generation, s.newest[id].generation), s.r.Line(), int32(s.next - 1)}
 	}
 }
 
@@ -81,7 +78,7 @@ func (s *Scanner) Next() (Entry, error) {
 	}
 	e := Entry{Letter: l, Ref: Ref{s.r.path, s.r.Line()}}
 	n := s.newest[identify(&l)]
-	e.Newest = Ref{s.files[n.file], n.line}
+	e.Newest, e.Generation = Ref{s.files[n.file], n.line}, max(e.Generation, n.generation)
 	return e, nil
 }
 
@@ -127,24 +124,13 @@ func (s *Scanner) read() (Letter, error) {
 	}
 }
 
-// standing places the letter read last.
-func (s *Scanner) standing(l *Letter) standing {
-	return standing{l.Generation, s.r.Line(), int32(s.next - 1)}
-}
-
-func (a standing) compare(b standing) int {
-	return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-}
-
-// identify tells records apart by their keys, and by their bytes where there is
-// no key. A conflict has the key of another record: it takes key and bytes.
+// identify tells records apart by their keys and bytes: a key may stand for more
+// than one record, a mended one or one that contradicts the first.
 func identify(l *Letter) (id identity) {
 	h := sha256.New()
 	h.Write([]byte{byte(len(l.Key)), byte(len(l.Key) >> 8)}) // keeps key and bytes apart
 	io.WriteString(h, l.Key)
-	if l.Key == "" || l.Reason == "conflict" {
-		h.Write(l.Record())
-	}
+	h.Write(l.Record())
 	copy(id[:], h.Sum(nil))
 	return id
 }

@@ -48,11 +48,14 @@ func TestSuperseded(t *testing.T) {
 		{"other keys", []string{"unknown k1 0 x"}, []string{"unknown k2 0 x"}, []string{"a:1", "b:1"}},
 		{"later file", []string{"unknown k1 0 x"}, []string{"exhausted k1 0 x"}, []string{"b:1"}},
 		{"later line", []string{"unknown k1 0 x", "unknown k1 0 x"}, nil, []string{"a:2"}},
-		{"higher generation in the earlier file", []string{"unknown k1 2 x"}, []string{"unknown k1 1 x"}, []string{"a:1"}},
-		{"same key, mended record", []string{"rejected k1 0 x"}, []string{"rejected k1 0 y"}, []string{"b:1"}},
+		{"higher generation in the earlier file", []string{"unknown k1 2 x"}, []string{"unknown k1 1 x"}, []string{"b:1"}},
+		{"same key, mended record", []string{"rejected k1 2 x"}, []string{"rejected k1 0 y"}, []string{"a:1", "b:1"}},
 		{"no key, same record", []string{"invalid - 0 x"}, []string{"invalid - 0 x", "invalid - 0 y"}, []string{"b:1", "b:2"}},
 		{"conflict has another's key", []string{"exhausted k1 0 x", "conflict k1 0 y"}, []string{"conflict k1 0 z"}, []string{"a:1", "a:2", "b:1"}},
 		{"conflict twice", []string{"conflict k1 0 y"}, []string{"conflict k1 1 y"}, []string{"b:1"}},
+		{"invalid ones share a key", []string{"invalid k 0 x", "invalid k 0 y", "invalid k 0 z"}, nil, []string{"a:1", "a:2", "a:3"}},
+		{"invalid again", []string{"invalid k 0 x", "invalid k 0 y"}, []string{"invalid k 0 x"}, []string{"a:2", "b:1"}},
+		{"invalid has another's key", []string{"invalid k1 0 x"}, []string{"exhausted k1 0 y", "invalid k1 0 z"}, []string{"a:1", "b:1", "b:2"}},
 		{"bad lines between", []string{"=junk\n", "unknown k1 0 x", "=\n"}, []string{"=junk\n", "unknown k1 0 x", "={\"v"}, []string{"b:2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -52,11 +52,13 @@ func (s *Scanner) Settle(done map[Ref]bool, note *Note) (moved int, err error) {
 // Settle moves the letters on these lines of a file (from 1) to the file of the
 // same name in archive/ beside it, which is appended to, and removes the file
 // when no line is left. What a crash left of a last letter goes to the archive
-// too; a line that is no letter stays. With a note the archived letters carry it.
+// with the last letters, and ends it; a line that is no letter stays. With a note
+// the archived letters carry it.
 //
 // A letter that is to move is on disk in the archive before it goes from the
 // file. A crash in between leaves it in both: settled again, it is in the
-// archive twice. Nobody else may write to the file meanwhile.
+// archive twice, but what the crash tore there goes. Nobody else may write to
+// the file meanwhile.
 func Settle(fsys disk.FS, file string, done map[int64]bool, note *Note) (err error) {
 	defer func() {
 		if err != nil {
@@ -99,17 +101,14 @@ func Settle(fsys disk.FS, file string, done map[int64]bool, note *Note) (err err
 	return fsys.SyncDir(dir)
 }
 
-// fill opens a file, and returns when what write wrote into it is on disk.
+// fill opens a file, and returns when what write added to it is on disk.
 func fill(fsys disk.FS, name string, flag int, write func(*bufio.Writer) error) error {
-	f, err := fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|flag, 0o600)
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|flag, 0o600)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriterSize(f, 64<<10)
-	info, err := f.Stat()
-	if err == nil && info.Size() > 0 {
-		_ = w.WriteByte('\n') // ends what a crash left of a line; readers skip an empty one
-	}
+	err = endLines(f, w)
 	if err == nil {
 		err = write(w)
 	}
@@ -120,6 +119,43 @@ func fill(fsys disk.FS, name string, flag int, write func(*bufio.Writer) error) 
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// endLines lets what is written next begin a line. A torn letter at the end is
+// cut off: it was to come here, and stands whole where it came from. A last line
+// of any other kind gets its end.
+func endLines(f disk.File, w *bufio.Writer) error {
+	ended := true
+	for ls := newLines(f); ; {
+		line, tooLong, err := ls.next()
+		if err == io.EOF && !ended {
+			return w.WriteByte('\n')
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if tooLong {
+			err = ls.rest(io.Discard) // its end is not looked for: an empty line does no harm
+		}
+		if err != nil {
+			return err
+		}
+		ended = line[len(line)-1] == '\n'
+		if torn(line) && !tooLong {
+			if _, err := decode(line); err != nil {
+				return cut(f, len(line))
+			}
+		}
+	}
+}
+
+// cut takes so many bytes off the end of a file.
+func cut(f disk.File, n int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return f.Truncate(info.Size() - int64(n))
 }
 
 // split writes the letters on these lines to gone and all other lines to rest;
@@ -138,7 +174,7 @@ func split(in io.Reader, done map[int64]bool, note *Note, gone, rest *bufio.Writ
 		if blank(line) {
 			continue
 		}
-		if !tooLong && (done[n] || torn(line)) {
+		if !tooLong && (done[n] || torn(line) && !left) {
 			if archived := forArchive(line, done[n], note); archived != nil {
 				_, _ = gone.Write(archived)
 				continue

@@ -2,12 +2,15 @@ package deadletter
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"trafficup/internal/disk/disktest"
 )
@@ -40,13 +43,19 @@ func TestSettle(t *testing.T) {
 		{"one of two", a + b, "none", []int64{2}, a, b},
 		{"all", a + b, "none", []int64{1, 2}, "none", a + b},
 		{"none", a + b, "none", nil, a + b, ""},
-		{"archive is there", a + b, a, []int64{2}, a, a + "\n" + b},
-		{"archive is torn", a + b, a + torn, []int64{2}, a, a + torn + "\n" + b},
+		{"archive is there", a + b, a, []int64{2}, a, a + b},
+		{"archive is torn", a + b, a + torn, []int64{2}, a, a + b},
+		{"archive is a lost block", a + b, a + "\x00\x00", []int64{2}, a, a + b},
+		{"archive has no line end", a + b, a[:len(a)-1], []int64{2}, a, a + b},
+		{"archive of another kind", a + b, "junk", []int64{2}, a, "junk\n" + b},
+		{"archive with a long line", a + b, long + long[:len(long)-1], []int64{2}, a, long + long + b},
 		{"blank lines", "\n" + a + "\n\n" + b, "none", []int64{5}, a, b},
 		{"unreadable lines stay", "junk\n" + a + long + b, "none", []int64{1, 2, 3, 4}, "junk\n" + long, a + b},
 		{"no line end", a + b[:len(b)-1], "none", []int64{2}, a, b},
 		{"no line end, stays", a + b[:len(b)-1], "none", []int64{1}, b[:len(b)-1], a},
 		{"torn tail", a + torn, "none", []int64{1}, "none", a + torn},
+		{"torn tail, another stays", a + b + torn, "none", []int64{1}, b + torn, a},
+		{"torn tail, archived before a crash", a + torn, a + torn, []int64{1}, "none", a + a + torn},
 		{"nothing at all", "\n", "none", nil, "none", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,6 +133,53 @@ func TestScannerSettle(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
+}
+
+// However often letters are settled and dropped, an archive holds letters alone,
+// one a line; what was torn comes last.
+func TestArchiveHoldsLettersAlone(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		d := disktest.New()
+		var letters []string
+		for n := range rapid.IntRange(1, 6).Draw(r, "letters") {
+			letters = append(letters, fmt.Sprintf("unknown k%d 0 x", n))
+		}
+		count, torn := len(letters), rapid.SampledFrom([]string{"", `{"v":1,"rea`, "\x00\x00"}).Draw(r, "torn")
+		put(t, d, "d/f", append(letters, "="+torn)...)
+		for {
+			file, ok := d.Bytes("d/f")
+			if !ok {
+				break
+			}
+			done := map[int64]bool{1: true}
+			for n := range bytes.Count(file, []byte("\n")) {
+				done[int64(n)+1] = rapid.Bool().Draw(r, "done")
+			}
+			var note *Note
+			if rapid.Bool().Draw(r, "dropped") {
+				note = &Note{Why: "x"}
+			}
+			if err := Settle(d.FS(), "d/f", done, note); err != nil {
+				r.Fatal(err)
+			}
+		}
+		archive := text(t, d, "d/archive/f")
+		if torn != "" {
+			var ok bool
+			if archive, ok = strings.CutSuffix(archive, torn); !ok {
+				r.Fatalf("%q does not end with %q", archive, torn)
+			}
+		}
+		lines := strings.SplitAfter(archive, "\n")
+		for _, line := range lines[:len(lines)-1] {
+			if _, err := decode([]byte(line)); err != nil {
+				r.Fatalf("%q: %v", line, err)
+			}
+		}
+		if len(lines) != count+1 || lines[count] != "" {
+			r.Fatalf("%d letters are archived as %q", count, archive)
+		}
+	})
 }
 
 // A crash or a power cut at every operation of a settle, and again while it is

@@ -106,3 +106,16 @@ func (w *Writer) Close() error {
 	w.f = nil
 	return err
 }
+
+// Gone reports that the file was removed while letters were written to it: they
+// are not there any more.
+func (w *Writer) Gone() error {
+	if w.Count() == 0 {
+		return nil
+	}
+	f, err := w.fs.OpenFile(w.path, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("the file was removed while it was written: %w", err)
+	}
+	return f.Close()
+}

@@ -36,14 +36,26 @@ type FS interface {
 	SyncDir(name string) error
 }
 
+// ErrNotRegular is wrapped by OpenFile's answer to a pipe, a device and the like.
+var ErrNotRegular = errors.New("not a regular file")
+
 // OS is the file system of the machine.
 type OS struct{}
 
-// OpenFile is os.OpenFile.
+// OpenFile is os.OpenFile for files and directories. Anything else that bears
+// the name, a pipe that nobody writes to for one, is refused and not waited for.
 func (OS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	f, err := os.OpenFile(name, flag, perm)
+	f, err := os.OpenFile(name, flag|nonblock, perm)
 	if err != nil {
 		return nil, err // not f: a nil *os.File is not a nil File
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return f, nil
 }

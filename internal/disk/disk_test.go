@@ -147,3 +147,17 @@ func TestMakeDirIsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A pipe in the place of a file is refused, not waited for.
+func TestPipeIsRefused(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []int{os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREATE} {
+		if f, err := (disk.OS{}).OpenFile(name, flag, 0o600); err == nil {
+			t.Errorf("flag %d: opened", flag)
+			_ = f.Close()
+		}
+	}
+}

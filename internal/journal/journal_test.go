@@ -127,6 +127,63 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// tell enters a run in which records are sent and answered, or not.
+func tell(t *testing.T, dir string, day int, records ...any) {
+	t.Helper()
+	j, _ := ledger(t, dir, day)
+	for _, r := range records {
+		switch r := r.(type) {
+		case *Intent:
+			j.Look(r)
+			intend(t, j, r)
+		case Answer:
+			j.Answer(r, nil)
+		case End:
+			j.End(r, nil)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A correction that was accepted holds the spot from then on, unless nothing of
+// it was applied; and it may go on being sent, whoever held the spot before.
+func TestCorrections(t *testing.T) {
+	busy, no := func(k string) Answer { return answer(k, Retry, 503) }, func(k string) Answer { return answer(k, Rejected, 422) }
+	yes := func(k string) Answer { return answer(k, Acked, 201) }
+	first, second, third := spot(1, 1, 1, 1), spot(2, 1, 2, 2), spot(3, 1, 3, 3)
+	for name, c := range map[string]struct {
+		told      []any
+		verdict   [3]Verdict // of each of them, in a run of its own
+		again     [3]bool
+		overtaken [3]bool
+	}{
+		"acked, correction acked":    {[]any{first, yes("key-1"), second, yes("key-2")}, [3]Verdict{Duplicate, Duplicate, SameSpot}, [3]bool{}, [3]bool{true, false, false}},
+		"acked, correction unknown":  {[]any{first, yes("key-1"), second}, [3]Verdict{Duplicate, New, SameSpot}, [3]bool{false, true, false}, [3]bool{true, false, false}},
+		"acked, correction rejected": {[]any{first, yes("key-1"), second, no("key-2")}, [3]Verdict{Duplicate, SameSpot, SameSpot}, [3]bool{}, [3]bool{}},
+		"busy, correction acked":     {[]any{first, busy("key-1"), second, yes("key-2")}, [3]Verdict{SameSpot, Duplicate, SameSpot}, [3]bool{true, false, false}, [3]bool{true, false, false}},
+		"rejected, mended rejected":  {[]any{first, no("key-1"), second, no("key-2")}, [3]Verdict{New, New, New}, [3]bool{}, [3]bool{true, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			tell(t, dir, 0, c.told...)
+			for n, i := range []*Intent{first, second, third} {
+				j, _ := ledger(t, dir, 1)
+				if got := j.Overtaken(i); got != c.overtaken[n] {
+					t.Errorf("record %d: overtaken %v", n+1, got)
+				}
+				if got := j.Look(i); got.Verdict != c.verdict[n] || got.Again != c.again[n] {
+					t.Errorf("record %d: %+v, want %v, again %v", n+1, got, c.verdict[n], c.again[n])
+				}
+				if err := j.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // In one run the index answers as plain maps would.
 func TestIndexMatchesMaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,6 +15,9 @@ type loader struct {
 	file  file
 	bad   int
 	fates [4]int
+	// prior is the spot's claim before that of an entry, where both can have
+	// been applied: a correction that was accepted.
+	prior map[uint32]uint32
 }
 
 func (l *loader) count(f fate) int { return l.fates[f] }
@@ -57,15 +60,18 @@ func (l *loader) intent(i *Intent) {
 		i.File = l.file.name
 	}
 	id := l.index.identify(i)
-	keepSpot := false
 	if n, ok := l.index.byKey(id.key); ok {
 		l.fates[l.index.at(n).fate()]--
 	}
 	if n, ok := l.index.bySpot(id.spot); ok {
-		e := l.index.at(n)
-		keepSpot = e.key != id.key && e.fate() != free
+		if e := l.index.at(n); e.key != id.key && e.fate() != free {
+			if l.prior == nil {
+				l.prior = map[uint32]uint32{}
+			}
+			l.prior[l.index.count] = n
+		}
 	}
-	l.index.add(id, l.run.ID, i.File, i.Line, uint32(unknown), keepSpot)
+	l.index.add(id, l.run.ID, i.File, i.Line, uint32(unknown), false)
 	l.fates[unknown]++
 }
 
@@ -109,6 +115,9 @@ func (l *loader) end(e *End) {
 const outcomeUnknown = "unknown"
 
 func (l *loader) set(n uint32, f fate) {
+	if earlier, ok := l.prior[n]; ok && f == free {
+		l.index.spots.set(earlier, l.index.at(n).spot, l.index.spotOf)
+	}
 	l.fates[l.index.at(n).fate()]--
 	l.fates[f]++
 	l.index.setFate(n, f)

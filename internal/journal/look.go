@@ -46,11 +46,30 @@ func (j *Journal) Look(i *Intent) Sighting {
 	if n, ok := x.bySpot(id.spot); ok {
 		if e := *x.at(n); e.key != id.key && (e.met() || e.fate() != free) {
 			x.add(id, j.run.ID, i.File, i.Line, met, true)
-			return j.sighting(SameSpot, n)
+			s := j.sighting(SameSpot, n)
+			s.Again = again
+			return s
 		}
 	}
 	x.add(id, j.run.ID, i.File, i.Line, met, false)
 	return Sighting{Again: again}
+}
+
+// Overtaken reports whether the ledger holds a later version of a record that
+// was sent, or was to be: other content under its key, or its spot under
+// another key. What was refused and mended since is not to be sent as it was.
+func (j *Journal) Overtaken(i *Intent) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	id := j.index.identify(i)
+	own, known := j.index.byKey(id.key)
+	if known {
+		if e := j.index.at(own); e.content != 0 && e.content != id.content {
+			return true
+		}
+	}
+	claim, ok := j.index.bySpot(id.spot)
+	return ok && known && claim > own && j.index.at(claim).key != id.key
 }
 
 func (j *Journal) sighting(v Verdict, n uint32) Sighting {

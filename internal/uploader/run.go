@@ -220,13 +220,16 @@ func (r *run) admit(item Item) *job {
 		r.end(j.event(Info, Duplicate, msg))
 		return nil
 	case SightSameKey:
-		j.problem = fmt.Sprintf("same key as %s with other content", seen)
+		j.problem = fmt.Sprintf("%s%s with other content", SameKeyProblem, seen)
 	case SightSameSpot:
 		j.problem = fmt.Sprintf("same station, air_date and spot_id as %s under another key", seen)
 	}
 	r.dead(j, Conflict)
 	return nil
 }
+
+// SameKeyProblem begins the problem of a conflict about a key, not a spot.
+const SameKeyProblem = "same key as "
 
 // String names the earlier record.
 func (s Sighting) String() string {
@@ -394,7 +397,7 @@ func (r *run) fault(err error) {
 }
 
 func (r *run) end(e Event) {
-	r.sum.end(e.Bucket, e.Message, e.Status)
+	r.sum.end(e)
 	r.event(e)
 }
 

@@ -44,6 +44,7 @@ type Reason struct {
 	Bucket Bucket
 	Text   string
 	Count  int64
+	First  Place // of the first of them: file and line
 }
 
 // Latency is the time from the first byte written to the answer read.
@@ -79,8 +80,13 @@ func (s Summary) Refused() int64 { return s.Invalid + s.Rejected + s.Conflict }
 type tally struct {
 	mu      sync.Mutex
 	s       Summary // guarded by mu
-	reasons map[Reason]int64
+	reasons map[reason]*Reason
 	hist    histogram
+}
+
+type reason struct {
+	bucket Bucket
+	text   string
 }
 
 // maxReasons bounds the table of reasons: a server that makes up a new text
@@ -137,10 +143,11 @@ func (t *tally) call(p *Path, out Outcome, retry bool) {
 	}
 }
 
-func (t *tally) end(b Bucket, text string, status int) {
+func (t *tally) end(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch b {
+	text := e.Message
+	switch e.Bucket {
 	case Acked:
 		t.s.Acked++
 		return
@@ -164,22 +171,26 @@ func (t *tally) end(b Bucket, text string, status int) {
 		t.s.Unknown++
 	}
 	if t.reasons == nil {
-		t.reasons = map[Reason]int64{}
+		t.reasons = map[reason]*Reason{}
 	}
-	key := Reason{Bucket: b, Text: text}
+	key := reason{e.Bucket, text}
 	if _, known := t.reasons[key]; !known && len(t.reasons) >= maxReasons {
-		key.Text = "other reasons"
+		key.text = "other reasons"
 	}
-	t.reasons[key]++
+	r := t.reasons[key]
+	if r == nil {
+		r = &Reason{Bucket: key.bucket, Text: key.text, First: Place{File: e.File, Line: e.Line}}
+		t.reasons[key] = r
+	}
+	r.Count++
 }
 
 func (t *tally) summary(d time.Duration, deadline time.Time) Summary {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.s
-	for r, n := range t.reasons {
-		r.Count = n
-		s.Reasons = append(s.Reasons, r)
+	for _, r := range t.reasons {
+		s.Reasons = append(s.Reasons, *r)
 	}
 	slices.SortFunc(s.Reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Text, b.Text))

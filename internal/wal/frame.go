@@ -24,7 +24,7 @@ func fileName(seq uint64) string { return fmt.Sprintf("%016x%s", seq, suffix) }
 func parseName(name string) (seq uint64, ok bool) {
 	digits, _ := strings.CutSuffix(name, suffix)
 	seq, err := strconv.ParseUint(digits, 16, 64)
-	return seq, err == nil && seq > 0 && fileName(seq) == name
+	return seq, err == nil && 0 < seq && seq < 1<<62 && fileName(seq) == name // there is always a next one
 }
 
 // header is what a segment begins with.

@@ -86,7 +86,7 @@ const (
 // segment reads one.
 func (r *reader) segment(seq uint64, last bool) error {
 	path := filepath.Join(r.dir, fileName(seq))
-	data, err := r.load(path)
+	data, size, err := r.load(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // expired since the directory was read
 	}
@@ -94,7 +94,7 @@ func (r *reader) segment(seq uint64, last bool) error {
 		return fmt.Errorf("read segment: %w", err)
 	}
 	h, sound := decodeHeader(data)
-	s := found{segment{seq, h.created}, path, h.seed(), sound, headerSize, int64(len(data))}
+	s := found{segment{seq, h.created}, path, h.seed(), sound, headerSize, size}
 	reason := badFrame
 	switch {
 	case !sound: // the salt may be good nevertheless, and the frames with it
@@ -149,23 +149,27 @@ func (r *reader) frames(s found, data []byte, reason string) (end int64, why str
 // unborn says that a crash interrupted the making of the segment.
 func (s found) unborn() bool { return !s.sound && s.size <= headerSize }
 
-// load returns the content of a file, as much as it has now. It is valid until
-// the next load.
-func (r *reader) load(path string) ([]byte, error) {
+// maxSegment bounds what is read of a file that calls itself a segment. What
+// lies behind is no log of ours, and counts as unreadable.
+const maxSegment = 64 << 20
+
+// load returns the content of a file, as much as it has now, up to maxSegment.
+// It is valid until the next load.
+func (r *reader) load(path string) (data []byte, size int64, err error) {
 	f, err := r.fsys.OpenFile(path, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	size := int(info.Size())
-	r.buf = slices.Grow(r.buf[:0], size)[:size]
-	n, err := io.ReadFull(f, r.buf)
+	n := int(min(info.Size(), maxSegment))
+	r.buf = slices.Grow(r.buf[:0], n)[:n]
+	n, err = io.ReadFull(f, r.buf)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil // it was cut meanwhile
+		return r.buf[:n], int64(n), nil // it was cut meanwhile
 	}
-	return r.buf[:n], err
+	return r.buf[:n], info.Size(), err
 }

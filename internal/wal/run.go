@@ -1,6 +1,10 @@
 package wal
 
-import "time"
+import (
+	"fmt"
+	"os"
+	"time"
+)
 
 // keepBuffer is the largest buffer, in bytes, that is kept for the next batch.
 const keepBuffer = 1 << 20
@@ -18,6 +22,9 @@ func (l *Log) run() {
 		}
 		if last {
 			_ = l.tail.f.Close() // all of it is synced
+			l.mu.Lock()
+			l.err = l.gone()
+			l.mu.Unlock()
 			return
 		}
 		clear(whole.frames) // let go of the dones
@@ -144,4 +151,14 @@ func (l *Log) fail(left []frame, err error) {
 			f.done(err)
 		}
 	}
+}
+
+// gone finds out whether the segment was removed while it was written: then
+// nothing of it is there any more.
+func (l *Log) gone() error {
+	f, err := l.o.FS.OpenFile(l.tail.name, os.O_RDONLY, 0)
+	if err != nil {
+		return fmt.Errorf("log was removed while it was written: %w", err)
+	}
+	return f.Close()
 }
