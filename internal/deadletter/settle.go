@@ -12,7 +12,8 @@ import (
 )
 
 // Settle moves the letters at these places, with the older ones that they have
-// superseded, as the function Settle does, and returns how many. A file that
+// superseded, as the function Settle does, and returns how many. Without a note
+// whatever a newer letter has superseded goes, too. A file that
 // holds no letter and nothing unreadable goes away too. A file that cannot be
 // settled keeps its letters; the error joins what went wrong with each.
 func (s *Scanner) Settle(done map[Ref]bool, note *Note) (moved int, err error) {
@@ -29,7 +30,7 @@ func (s *Scanner) Settle(done map[Ref]bool, note *Note) (moved int, err error) {
 		}
 		switch i := s.next - 1; {
 		case errors.Is(err, ErrTorn):
-		case err != nil || !done[e.Newest]:
+		case err != nil || !done[e.Newest] && (note != nil || !e.Superseded()):
 			stays[i] = true
 		default:
 			lines[i][e.Ref.Line] = true
@@ -107,8 +108,11 @@ func fill(fsys disk.FS, name string, flag int, write func(*bufio.Writer) error) 
 	if err != nil {
 		return err
 	}
+	before, err := f.Stat()
 	w := bufio.NewWriterSize(f, 64<<10)
-	err = endLines(f, w)
+	if err == nil {
+		err = endLines(f, w)
+	}
 	if err == nil {
 		err = write(w)
 	}
@@ -117,6 +121,9 @@ func fill(fsys disk.FS, name string, flag int, write func(*bufio.Writer) error) 
 	}
 	if err == nil {
 		err = f.Sync()
+	}
+	if err != nil && before != nil {
+		_ = f.Truncate(before.Size()) // on a full disk each try would take more of it
 	}
 	return errors.Join(err, f.Close())
 }

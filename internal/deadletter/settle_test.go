@@ -293,3 +293,40 @@ func TestSettleErrors(t *testing.T) {
 		}
 	}
 }
+
+// A full disk may be met again and again: the archive does not grow with it.
+func TestSettleOnAFullDisk(t *testing.T) {
+	a, b := lineOf(t, "unknown k1 0 x"), lineOf(t, "unknown k2 0 x")
+	d := disktest.New()
+	d.SetBytes("f", []byte(a+b))
+	d.Limit(int64(2*len(a) + len(b) + 10))
+	for range 3 {
+		if err := Settle(d.FS(), "f", map[int64]bool{1: true}, nil); err == nil {
+			t.Fatal("settled without room")
+		}
+		if got := text(t, d, "archive/f"); got != "" {
+			t.Fatalf("the archive holds %q", got)
+		}
+	}
+	d.Limit(0)
+	if err := Settle(d.FS(), "f", map[int64]bool{1: true}, nil); err != nil || text(t, d, "f") != b || text(t, d, "archive/f") != a {
+		t.Fatalf("%v, %q and %q", err, text(t, d, "f"), text(t, d, "archive/f"))
+	}
+}
+
+// The same record uploaded again and again leaves one letter that counts; the
+// others go with the next replay, whatever becomes of that one.
+func TestSettleTakesWhatIsSuperseded(t *testing.T) {
+	d := disktest.New()
+	put(t, d, "a", "invalid k 0 x")
+	put(t, d, "b", "invalid k 0 x")
+	s := NewScanner(d.FS(), []string{"a", "b"})
+	if moved, err := s.Settle(nil, nil); moved != 1 || err != nil || text(t, d, "a") != "none" || text(t, d, "b") == "none" {
+		t.Fatalf("%d moved, %v", moved, err)
+	}
+	put(t, d, "a", "invalid k 0 x")
+	s = NewScanner(d.FS(), []string{"a", "b"})
+	if moved, err := s.Settle(nil, &Note{Why: "other"}); moved != 0 || err != nil {
+		t.Fatalf("%d dropped with others, %v", moved, err)
+	}
+}
