@@ -188,7 +188,7 @@ func (c *checker) rights() {
 		}
 		c.found(finding{
 			Result: checkWarning, What: what, File: wide[0],
-			Message: fmt.Sprintf("others than the owner have rights on this%s, and letters hold whole records: chmod -R go-rwx %s", more, quoteIfBlank(c.dir)),
+			Message: fmt.Sprintf("others than the owner have rights on this%s, and letters hold whole records: chmod -R go-rwx %s", more, quoted(c.dir)),
 		})
 	}
 	c.ok(what, "%s, for their owner alone", plural(files, "file"))

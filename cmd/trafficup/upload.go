@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -104,13 +103,7 @@ func repeatFlags(fs *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, name := range []string{"config", "state-dir", "sandbox", "url", "fallback-url", "token-file", "body", "key-form"} {
 		if f := fs.Lookup(name); f != nil && f.Changed {
-			value := f.Value.String()
-			if strings.ContainsFunc(value, func(r rune) bool {
-				return !strings.ContainsRune("/.-_:=,@%+", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-			}) {
-				value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-			}
-			fmt.Fprintf(&b, " --%s=%s", name, value)
+			fmt.Fprintf(&b, " --%s=%s", name, quoted(f.Value.String()))
 		}
 	}
 	return b.String()

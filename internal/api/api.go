@@ -31,6 +31,8 @@ var (
 	ErrHeader    = errors.New("header value unfit")         // run id or token cannot be a header value
 	ErrAnswer    = errors.New("answer not understood")      // malformed, or endless headers
 	ErrNotAPI    = errors.New("answer is not from the API") // a captive portal, or a failure dressed as 2xx
+	ErrSocket    = errors.New("socket option refused")      // by the system; SocketOptions asks for what it cannot or must not do
+	ErrClock     = errors.New("the clock is wrong")         // a certificate was refused while the clock is before the build date
 )
 
 // Class is what an answer means for the record.
@@ -44,7 +46,7 @@ const (
 	Retry                    // same key, same bytes, later
 	Rejected                 // this record, for good
 	AuthFailed               // 401
-	ConfigFault              // redirect, proxy login, certificate
+	ConfigFault              // redirect, proxy login, certificate, socket option
 )
 
 func (c Class) String() string {
@@ -96,6 +98,21 @@ type Outcome struct {
 	Throttled     bool // 429, or 503 with Retry-After
 	Err           error
 	Duration      time.Duration
+	// Header holds what the answer says of rate limits: RateLimit and
+	// RateLimit-*, X-RateLimit-*, Retry-After, and Date beside one of these. nil
+	// where it says nothing.
+	Header http.Header
+	Link   *LinkSample // nil where the kernel does not tell, and without a connection
+}
+
+// LinkSample is what the kernel has measured on the attempt's connection.
+type LinkSample struct {
+	RTT, RTTVar, MinRTT time.Duration // smoothed, its variation, the least lately
+	// Since this connection's last sample: data segments sent, repeats included;
+	// repeats; and repeats less those the other side reports to have had
+	// already (RFC 2883).
+	Segments, Retransmits, Lost uint64
+	DeliveryRate                uint64 // bytes/s, measured lately; 0 when not yet
 }
 
 // Policy adjusts the table. The zero value is the default.
@@ -117,7 +134,28 @@ type Config struct {
 	ConnectTimeout time.Duration     // dial and TLS handshake; 2 s
 	RequestTimeout time.Duration     // one whole attempt, connecting included; 10 s
 	MaxIdle        int               // idle connections kept; 64
-	TLS            *tls.Config       // cloned
-	Dial           func(ctx context.Context, network, addr string) (net.Conn, error)
-	Policy         Policy
+	// MaxIdleTime is how long a connection may rest before its next use; 50 s,
+	// below the 60 s after which common servers and NAT boxes drop one, often
+	// without a word.
+	MaxIdleTime time.Duration
+	// MaxAge, give or take 10 % per connection, is how old one may become: an
+	// address that moved is noticed after this long even on a busy path; 5 min.
+	MaxAge time.Duration
+	Socket SocketOptions
+	TLS    *tls.Config // cloned; TLS 1.2 at least, whatever it says
+	// Dial replaces the dialer, and Socket with it.
+	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
+	Policy Policy
+}
+
+// SocketOptions are set on every connection before its first packet. The zero
+// value leaves all of them to the system. DSCP, Interface, UserTimeout and
+// Congestion are for Linux only.
+type SocketOptions struct {
+	DSCP        int           // 1 to 63, in the SYN already; 0 and -1 leave it
+	Interface   string        // network interface to leave by
+	Source      string        // local IP address
+	UserTimeout time.Duration // unacknowledged data ends the connection (RFC 5482)
+	Congestion  string        // algorithm, as in tcp_available_congestion_control
+	KeepAlive   time.Duration // idle time before and between probes; 15 s; negative: none
 }

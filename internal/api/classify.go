@@ -27,9 +27,9 @@ func Classify(a Answer, err error, wrote bool, now time.Time, p Policy) Outcome 
 		if a.Status != 0 {
 			err = fmt.Errorf("answer %d cut off: %w", a.Status, err)
 		}
-		return classifyError(err, wrote)
+		return classifyError(err, wrote, now)
 	}
-	o := Outcome{Status: a.Status, Wrote: wrote}
+	o := Outcome{Status: a.Status, Wrote: wrote, Header: limitHeaders(a.Header)}
 	if a.Status/100 == 2 {
 		classifySuccess(&o, a, p)
 		return o
@@ -110,16 +110,20 @@ func classifySuccess(o *Outcome, a Answer, p Policy) {
 
 // classifyError judges attempts without an answer. They are retried, except
 // where this side is misconfigured or the key cannot be sent at all.
-func classifyError(err error, wrote bool) Outcome {
-	o := Outcome{Class: Retry, Breaker: breaker.Fail, Wrote: wrote, Err: err}
+func classifyError(err error, wrote bool, now time.Time) Outcome {
+	o := Outcome{Class: Retry, Breaker: breaker.Fail, Wrote: wrote}
 	switch {
 	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled), errors.Is(err, ErrClosed):
 		o.Breaker = breaker.Neutral
 	case errors.Is(err, ErrKey):
 		o.Class, o.Breaker = Rejected, breaker.Neutral
-	case errors.Is(err, ErrHeader), isCertificateFault(err):
+	case errors.Is(err, ErrHeader), errors.Is(err, ErrSocket):
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+	case isCertificateFault(err):
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+		err = clockFault(err, now)
 	}
+	o.Err = err
 	o.Problem = clip(err.Error(), maxProblem)
 	return o
 }

@@ -13,14 +13,6 @@ import (
 	"time"
 )
 
-const (
-	// Below the 60 s after which common servers and NAT boxes drop an idle
-	// connection, often without a word.
-	maxIdleTime = 50 * time.Second
-	// An address that moved is noticed after this long even on a busy path.
-	maxConnAge = 5 * time.Minute
-)
-
 // Client sends to one path. It is safe for concurrent use; the number of calls
 // of Send in flight is the number of connections in use.
 type Client struct {
@@ -28,11 +20,13 @@ type Client struct {
 	policy                  Policy
 	connectTimeout, timeout time.Duration
 	maxIdle                 int
+	maxIdleTime, maxAge     time.Duration
 	tls                     *tls.Config
-	dial                    func(ctx context.Context, network, addr string) (net.Conn, error)
+	dial                    dialFunc
 
 	mu     sync.Mutex
 	idle   []*conn // most recently used last; guarded by mu
+	epoch  int     // how often Renew was called; guarded by mu
 	closed bool    // guarded by mu
 }
 
@@ -42,33 +36,25 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{target: t, policy: cfg.Policy, connectTimeout: cfg.ConnectTimeout, timeout: cfg.RequestTimeout, maxIdle: cfg.MaxIdle, dial: cfg.Dial}
-	if c.connectTimeout <= 0 {
-		c.connectTimeout = 2 * time.Second
+	c := &Client{
+		target: t, policy: cfg.Policy,
+		connectTimeout: positive(cfg.ConnectTimeout, 2*time.Second), timeout: positive(cfg.RequestTimeout, 10*time.Second),
+		maxIdle: positive(cfg.MaxIdle, 64), maxIdleTime: positive(cfg.MaxIdleTime, 50*time.Second), maxAge: positive(cfg.MaxAge, 5*time.Minute),
 	}
-	if c.timeout <= 0 {
-		c.timeout = 10 * time.Second
-	}
-	if c.maxIdle <= 0 {
-		c.maxIdle = 64
-	}
-	if c.dial == nil {
-		c.dial = (&net.Dialer{}).DialContext
+	if c.dial, err = newDialer(cfg); err != nil {
+		return nil, err
 	}
 	if t.secure {
-		c.tls = &tls.Config{}
-		if cfg.TLS != nil {
-			c.tls = cfg.TLS.Clone()
-		}
-		if c.tls.ServerName == "" {
-			c.tls.ServerName = t.host
-		}
-		if c.tls.ClientSessionCache == nil {
-			c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0) // saves a round trip per new connection
-		}
-		c.tls.NextProtos = []string{"http/1.1"}
+		c.tls = cfg.tlsConfig(t.host, "http/1.1")
 	}
 	return c, nil
+}
+
+func positive[T int | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
 }
 
 // Send makes one attempt and writes at most one request. It returns within
@@ -99,8 +85,9 @@ func (c *Client) Send(ctx context.Context, r Request) (o Outcome) {
 	a, err := cn.roundTrip(cn.wbuf)
 	if err != nil {
 		err = explain(ctx, err, "no full answer within "+timeout.String())
-		if cn.used > 0 && errors.Is(err, ErrTimeout) {
-			// The link may have dropped them all; each would cost a timeout of its own.
+		if cn.used > 0 && !errors.Is(err, ErrCancelled) {
+			// What ended this one, a link or a server that went away, has ended
+			// those that rested beside it: each would cost an attempt of its own.
 			c.closeIdle()
 		}
 	}
@@ -109,6 +96,7 @@ func (c *Client) Send(ctx context.Context, r Request) (o Outcome) {
 		a.Body = bytes.ReplaceAll(a.Body, []byte(r.Token), []byte("***"))
 	}
 	o = Classify(a, err, true, time.Now(), c.policy)
+	o.Link = cn.link
 	if r.Token != "" {
 		o.Receipt = strings.ReplaceAll(o.Receipt, r.Token, "***")
 	}
@@ -128,110 +116,6 @@ func (c *Client) Close() {
 	c.closed = true
 	c.mu.Unlock()
 	c.closeIdle()
-}
-
-func (c *Client) closeIdle() {
-	c.mu.Lock()
-	idle := c.idle
-	c.idle = nil
-	c.mu.Unlock()
-	for _, cn := range idle {
-		cn.close()
-	}
-}
-
-// take returns a connection with the attempt's deadline set: an idle one that
-// still lives, else a new one.
-func (c *Client) take(ctx context.Context, deadline time.Time) (*conn, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, explain(ctx, err, "not started")
-		}
-		cn, err := c.pop(time.Now())
-		if err != nil {
-			return nil, err
-		}
-		if cn == nil {
-			return c.connect(ctx, deadline)
-		}
-		cn.used++
-		if cn.raw.SetDeadline(deadline) == nil && cn.alive() {
-			return cn, nil
-		}
-		cn.abort()
-	}
-}
-
-// pop takes the most recently used idle connection, nil when there is none,
-// and closes those past their time.
-func (c *Client) pop(now time.Time) (*conn, error) {
-	var cn *conn
-	var old []*conn
-	c.mu.Lock()
-	closed := c.closed
-	keep := c.idle[:0]
-	for _, x := range c.idle {
-		if now.Sub(x.restedAt) >= maxIdleTime || now.Sub(x.born) >= maxConnAge {
-			old = append(old, x)
-		} else {
-			keep = append(keep, x)
-		}
-	}
-	clear(c.idle[len(keep):])
-	if n := len(keep); n > 0 && !closed {
-		cn, keep[n-1], keep = keep[n-1], nil, keep[:n-1]
-	}
-	c.idle = keep
-	c.mu.Unlock()
-	for _, x := range old {
-		x.close()
-	}
-	if closed {
-		return nil, ErrClosed
-	}
-	return cn, nil
-}
-
-func (c *Client) put(cn *conn) {
-	cn.restedAt = time.Now()
-	c.mu.Lock()
-	full := c.closed || len(c.idle) >= c.maxIdle
-	if !full {
-		c.idle = append(c.idle, cn)
-	}
-	c.mu.Unlock()
-	if full {
-		cn.close()
-	}
-}
-
-// connect dials and shakes hands within ConnectTimeout and the attempt's deadline.
-func (c *Client) connect(ctx context.Context, deadline time.Time) (*conn, error) {
-	limit := time.Now().Add(c.connectTimeout)
-	if deadline.Before(limit) {
-		limit = deadline
-	}
-	dctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
-	what := fmt.Sprintf("no connection to %s within %v", c.addr, c.connectTimeout)
-	raw, err := c.dial(dctx, "tcp", c.addr)
-	if err != nil {
-		return nil, explain(ctx, fmt.Errorf("connect: %w", err), what)
-	}
-	rw := raw
-	if c.tls != nil {
-		t := tls.Client(raw, c.tls)
-		if err := t.HandshakeContext(dctx); err != nil {
-			raw.Close()
-			return nil, explain(ctx, fmt.Errorf("tls handshake with %s: %w", c.addr, err), what)
-		}
-		rw = t
-	}
-	if err := raw.SetDeadline(deadline); err != nil {
-		raw.Close()
-		return nil, explain(ctx, fmt.Errorf("connect: %w", err), what)
-	}
-	return newConn(raw, rw), nil
 }
 
 // explain names the reason of an error: the caller's cancel and our deadlines

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,21 +27,33 @@ var past = time.Unix(1, 0)
 
 // conn is one connection. It belongs to one Send at a time.
 type conn struct {
-	raw      net.Conn // the socket; deadlines are set here
-	rw       net.Conn // raw, or TLS over it
+	raw      net.Conn        // the socket; deadlines are set here
+	rw       net.Conn        // raw, or TLS over it
+	sys      syscall.RawConn // of raw; nil for a pipe
 	lim      *limiter
 	br       *bufio.Reader
 	wbuf     []byte
 	body     []byte
-	born     time.Time
+	expires  time.Time
+	epoch    int // of the client when it was dialled
 	restedAt time.Time
-	used     int  // earlier requests
-	reusable bool // the last answer was read to its end and neither side wants to close
+	used     int         // earlier requests
+	reusable bool        // the last answer was read to its end and neither side wants to close
+	link     *LinkSample // of the last request; nil: unknown
+	counted  linkCount   // at the last sample
 }
+
+// linkCount counts segments since the connection began. The kernel's counters
+// wrap around, as do these.
+type linkCount struct{ segments, retransmits, lost uint32 }
 
 func newConn(raw, rw net.Conn) *conn {
 	lim := &limiter{r: rw}
-	return &conn{raw: raw, rw: rw, lim: lim, br: bufio.NewReader(lim), born: time.Now()}
+	cn := &conn{raw: raw, rw: rw, lim: lim, br: bufio.NewReader(lim)}
+	if sc, ok := raw.(syscall.Conn); ok {
+		cn.sys, _ = sc.SyscallConn() // fails on a closed one, which the first write will tell
+	}
+	return cn
 }
 
 // limiter fails with errTooLong once left bytes have been read.
@@ -83,20 +94,24 @@ func (cn *conn) alive() bool {
 	if cn.br.Buffered() > 0 {
 		return false
 	}
-	sc, ok := cn.raw.(syscall.Conn)
-	if !ok {
+	if cn.sys == nil {
 		return true
 	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
-		return false
-	}
 	silent := false
-	err = rc.Read(func(fd uintptr) bool {
+	err := cn.sys.Read(func(fd uintptr) bool {
 		silent = peekSilent(fd)
 		return true
 	})
-	return err == nil && silent
+	// A server's session tickets (RFC 8446 §4.6.1) are nothing said: they wait on
+	// a connection that was opened ahead. Its first use waits this long for more.
+	return err == nil && (silent || cn.rw != cn.raw && cn.nothing(time.Now().Add(time.Millisecond)))
+}
+
+// nothing reads TLS until then and reports that no data and no end came.
+func (cn *conn) nothing(until time.Time) bool {
+	cn.raw.SetReadDeadline(until)
+	n, err := cn.rw.Read(make([]byte, 1))
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // rest readies cn for the pool; false means it must not go there.
@@ -104,13 +119,10 @@ func (cn *conn) rest() bool {
 	if cn.br.Buffered() > 0 {
 		return false
 	}
-	if t, ok := cn.rw.(*tls.Conn); ok {
-		// Bytes already decrypted are invisible to alive. With the deadline in
-		// the past this read sees them and nothing else.
-		cn.raw.SetReadDeadline(past)
-		if n, err := t.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-			return false
-		}
+	// Bytes already decrypted are invisible to alive. With the deadline in the
+	// past this read sees them and nothing else.
+	if cn.rw != cn.raw && !cn.nothing(past) {
+		return false
 	}
 	if cap(cn.wbuf) > keptBuffer {
 		cn.wbuf = nil
@@ -131,6 +143,7 @@ func (cn *conn) roundTrip(req []byte) (a Answer, err error) {
 	if len(req) <= inlineWrite {
 		_, werr = cn.rw.Write(req)
 		a, err = cn.readAnswer()
+		cn.link = cn.sample()
 	} else {
 		done := make(chan error, 1)
 		go func() {
@@ -138,6 +151,7 @@ func (cn *conn) roundTrip(req []byte) (a Answer, err error) {
 			done <- err
 		}()
 		a, err = cn.readAnswer()
+		cn.link = cn.sample()
 		if err != nil || a.Status/100 != 2 {
 			// It may be an early refusal with the rest of the record unread,
 			// which a later request on this connection would run into.
