@@ -19,6 +19,7 @@ var (
 	ErrHalted   = errors.New("every path has been down too long")
 	ErrAuth     = errors.New("not authorised")
 	ErrConfig   = errors.New("configuration fault")
+	ErrPoison   = errors.New("every record is refused alike")
 	ErrLocal    = errors.New("local fault")
 )
 
@@ -31,7 +32,9 @@ type job struct {
 	attempts  int   // requests made
 	failures  int   // of these, failed for other reasons than a throttle
 	throttles int
-	broke     int // how often it found the retry budget empty
+	rateWait  time.Duration // since the last attempt
+	gateWait  time.Duration // since the last attempt
+	broke     int           // how often it found the retry budget empty
 	history   []Try
 	unknown   bool // a request was written and never answered
 	again     bool // an earlier run may have sent it
@@ -42,10 +45,11 @@ type job struct {
 }
 
 type run struct {
-	cfg   Config
-	parts Parts
-	paths map[*Path]*pathState
-	sum   tally
+	cfg     Config
+	parts   Parts
+	paths   map[*Path]*pathState
+	asGiven []int // all paths
+	sum     tally
 
 	fresh  chan *job      // reader to journal: the bounded queue
 	intent chan *job      // journal to scheduler: their intents are on disk
@@ -58,6 +62,8 @@ type run struct {
 	stopping context.Context
 
 	closed atomic.Pointer[time.Time] // until then the path takes nothing
+
+	poison poison
 
 	haltMu    sync.Mutex
 	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
@@ -89,6 +95,7 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 	r.paths = make(map[*Path]*pathState, len(parts.Paths))
 	for i := range r.parts.Paths {
 		r.paths[&r.parts.Paths[i]] = new(pathState)
+		r.asGiven = append(r.asGiven, i)
 	}
 
 	var wg sync.WaitGroup

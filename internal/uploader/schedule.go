@@ -28,7 +28,7 @@ func (r *run) schedule() {
 			wake  time.Duration = time.Hour
 		)
 		switch {
-		case len(waiting) > 0 && !waiting[0].due.After(now):
+		case len(waiting) > 0 && !waiting[0].due.After(now) && !(next != nil && r.hopeless(waiting[0], now)):
 			offer, to = waiting[0], r.ready
 		case next != nil:
 			// With the retry budget empty new records come slowly: burning
@@ -90,6 +90,12 @@ func (r *run) schedule() {
 			waiting = nil
 		}
 	}
+}
+
+// hopeless reports whether a record that failed before has to stand back for a
+// new one: shortly before the deadline the new one is the better use of the time.
+func (r *run) hopeless(j *job, now time.Time) bool {
+	return j.failures > 1 && !r.cfg.Deadline.IsZero() && r.cfg.Deadline.Sub(now) < r.cfg.NearEnd
 }
 
 // putDown ends a record that was waiting when the run stopped.

@@ -48,23 +48,32 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	}
 	j.owes = nil
 	// path, breaker: the first that is fit to be used.
-	p, done, retryAt := r.choose(time.Now())
+	p, done, retryAt := r.choose(time.Now(), len(j.rec.Body))
 	if p == nil {
 		return r.allDown(j, retryAt)
 	}
 	// gate: the server asked everyone to wait.
 	if d := p.Gate.Delay(time.Now(), r.parts.Rand()); d > 0 {
 		done(VerdictNeutral, time.Now())
+		j.gateWait += d
 		return r.shut(j, d, "gate closed")
 	}
-	// limiter: the rate we were given. It fails only when the run ends first.
-	if r.parts.Limiter != nil {
-		if err := r.parts.Limiter.Wait(r.stopping); err != nil {
-			done(VerdictNeutral, time.Now())
-			b, problem := r.stopBucket()
-			r.finish(j, b, problem, time.Time{})
-			return false
-		}
+	// limiter, permit: the rate we were given, what the path bears. They fail
+	// only when the run ends first.
+	before := time.Now()
+	if err := r.leave(p); err != nil {
+		done(VerdictNeutral, time.Now())
+		b, problem := r.stopBucket()
+		r.finish(j, b, problem, time.Time{})
+		return false
+	}
+	j.rateWait += time.Since(before)
+	// The wait may have used up the time there was.
+	if timeout, ok = r.slice(time.Now()); !ok {
+		done(VerdictNeutral, time.Now())
+		r.giveBack(p, Attempted{}, true)
+		r.finish(j, Deferred, "deadline reached", time.Time{})
+		return false
 	}
 	// HTTP
 	started := time.Now()
@@ -77,7 +86,14 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	j.status, j.problem = out.Status, describe(out)
 	j.unknown = j.unknown || out.Wrote && out.Status == 0 && out.Class == ClassRetry
 	j.wrote = j.wrote || out.Wrote
-	attempted := Attempted{Number: j.attempts, SentAt: started, EndedAt: now, Path: p.Name, Outcome: out}
+	attempted := Attempted{
+		Number: j.attempts, SentAt: started, EndedAt: now, Path: p.Name, Outcome: out, RateWait: j.rateWait, GateWait: j.gateWait,
+	}
+	j.rateWait, j.gateWait = 0, 0
+	r.giveBack(p, attempted, out.Throttled)
+	if r.parts.Meter != nil {
+		r.parts.Meter(attempted)
+	}
 	throttleWait, verdict := r.throttle(p, out, started, now)
 	done(verdict, now)
 	if verdict == VerdictOK {
@@ -87,6 +103,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		r.haltMu.Unlock()
 	}
 	if out.Class == ClassAcked {
+		r.poison.cured()
 		p.Budget.Earn()
 		r.ending.Add(1)
 		r.parts.Journal.Answer(&j.rec, attempted, func(err error) { r.acked(j, err); r.ending.Done() })
@@ -98,6 +115,9 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	case ClassRejected:
 		j.remember(p, started, out, 0)
 		r.finish(j, Rejected, "", time.Time{})
+		if n := r.cfg.PoisonStop; n > 0 && r.poison.dose(out.Status) >= n {
+			r.fault(fmt.Errorf("%w: %d times status %d in a row, the last: %s", ErrPoison, n, out.Status, j.problem))
+		}
 		return false
 	case ClassAuth:
 		r.fault(fmt.Errorf("%w: %s: %s", ErrAuth, p.Name, j.problem))
@@ -166,21 +186,80 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 	return wait, verdict
 }
 
-// choose returns the first path whose breaker lets a request through, or the
-// earliest time at which one will.
-func (r *run) choose(now time.Time) (*Path, func(Verdict, time.Time), time.Time) {
+// choose returns the first path whose breaker lets a request of so many bytes
+// through, or the earliest time at which one will.
+func (r *run) choose(now time.Time, bytes int) (*Path, func(Verdict, time.Time), time.Time) {
 	var earliest time.Time
-	for i := range r.parts.Paths {
+	for _, i := range r.order(now) {
 		p := &r.parts.Paths[i]
 		done, retryAt, ok := p.Breaker.Allow(now)
-		if ok {
+		if ok && r.parts.Chooser == nil {
 			return p, done, time.Time{}
+		}
+		if ok {
+			return p, func(v Verdict, at time.Time) { done(v, at); r.parts.Chooser.Done(i, v, bytes, at) }, time.Time{}
+		}
+		if r.parts.Chooser != nil {
+			r.parts.Chooser.Refused(i, retryAt, now)
 		}
 		if earliest.IsZero() || retryAt.Before(earliest) {
 			earliest = retryAt
 		}
 	}
 	return nil, nil, earliest
+}
+
+func (r *run) order(now time.Time) []int {
+	if r.parts.Chooser != nil {
+		return r.parts.Chooser.Order(now, r.parts.Rand())
+	}
+	return r.asGiven
+}
+
+// leave waits for the rate and for a permit.
+func (r *run) leave(p *Path) error {
+	for _, l := range []Limiter{r.parts.Limiter, p.Limiter} {
+		if l == nil {
+			continue
+		}
+		if err := l.Wait(r.stopping); err != nil {
+			return err
+		}
+	}
+	if p.Permits == nil {
+		return nil
+	}
+	return p.Permits.Acquire(r.stopping)
+}
+
+func (r *run) giveBack(p *Path, a Attempted, gated bool) {
+	if p.Permits != nil {
+		p.Permits.Release(a, gated)
+	}
+}
+
+// poison counts rejections in a row that carry one status: then it is the run
+// that is wrong, the schema or the path, and not the records.
+type poison struct {
+	mu     sync.Mutex
+	status int // guarded by mu
+	count  int // guarded by mu
+}
+
+func (p *poison) dose(status int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if status != p.status {
+		p.status, p.count = status, 0
+	}
+	p.count++
+	return p.count
+}
+
+func (p *poison) cured() {
+	p.mu.Lock()
+	p.count = 0
+	p.mu.Unlock()
 }
 
 // allDown parks a record until a breaker may be probed, and halts the run when
@@ -245,7 +324,7 @@ func (r *run) slice(now time.Time) (time.Duration, bool) {
 	if r.cfg.Deadline.IsZero() {
 		return want, true
 	}
-	left := r.cfg.Deadline.Sub(now)
+	left := r.cfg.Deadline.Sub(now) - r.cfg.Reserve
 	return min(want, left), left > 0
 }
 

@@ -96,6 +96,14 @@ type Outcome struct {
 	Wrote         bool // the request may have reached the server
 	Err           error
 	Duration      time.Duration
+	Link          *Link // what the kernel says of the connection; nil: nothing
+}
+
+// Link is what was measured of the connection an answer came by: the counts
+// since the answer before it.
+type Link struct {
+	RTT, RTTVar                 time.Duration
+	Segments, Retransmits, Lost uint64
 }
 
 // Attempt is one request to be made.
@@ -136,6 +144,8 @@ type Attempted struct {
 	SentAt, EndedAt time.Time
 	Path            string
 	Outcome         Outcome
+	RateWait        time.Duration // that this side's limits held it back before
+	GateWait        time.Duration // that the server asked for before
 }
 
 // Ended is how a record ended that was not acked.
@@ -181,13 +191,31 @@ type Limiter interface {
 	Wait(ctx context.Context) error
 }
 
-// Path is one way to the API, in order of preference.
+// Permits bounds the requests in flight on a path by what it bears. Acquire
+// returns ctx's error when that ends first; Release hears what came of it, and
+// whether the gate was closed meanwhile.
+type Permits interface {
+	Acquire(ctx context.Context) error
+	Release(a Attempted, gated bool)
+}
+
+// Path is one way to the API.
 type Path struct {
 	Name    string
 	Sender  Sender
 	Breaker Breaker
 	Gate    Gate
 	Budget  Budget
+	Limiter Limiter // what the path's server bears; nil: whatever comes
+	Permits Permits // nil: as many as there are workers
+}
+
+// Chooser orders the paths for the next request, by their index, and hears what
+// came of it. Order leaves out a path that must not be used.
+type Chooser interface {
+	Order(now time.Time, u float64) []int
+	Refused(path int, retryAt, now time.Time) // by its breaker
+	Done(path int, v Verdict, bytes int, now time.Time)
 }
 
 // Waits computes how long a record waits after its n-th failure; u is uniform
@@ -285,6 +313,9 @@ type Config struct {
 	HaltAfter         time.Duration // all paths open that long: halt
 	IntakeGap         time.Duration // between new records while the retry budget is empty
 	Deadline          time.Time     // zero: none
+	Reserve           time.Duration // of the time to the deadline, for winding down
+	NearEnd           time.Duration // so long before the deadline new records go before hopeless retries
+	PoisonStop        int           // rejections alike in a row that stop the run; 0: none do
 	Waits             Waits
 	AcceptCorrections bool // send a spot again under another key
 }
@@ -293,9 +324,11 @@ type Config struct {
 type Parts struct {
 	Feed        Feed
 	Journal     Journal
-	Paths       []Path
+	Paths       []Path  // in order of preference
+	Chooser     Chooser // nil: the first whose breaker lets a request through
 	Limiter     Limiter // nil: unlimited
 	DeadLetters DeadLetters
 	Observer    Observer
-	Rand        func() float64 // uniform [0, 1), safe for concurrent use
+	Meter       func(Attempted) // hears of every attempt; nil: nobody
+	Rand        func() float64  // uniform [0, 1), safe for concurrent use
 }

@@ -231,10 +231,14 @@ func (b *bench) run(soft context.Context) (Summary, error) {
 }
 
 func (b *bench) runWith(soft context.Context, j Journal) (Summary, error) {
-	return Run(context.Background(), soft, b.cfg, Parts{
+	return Run(context.Background(), soft, b.cfg, b.parts(j))
+}
+
+func (b *bench) parts(j Journal) Parts {
+	return Parts{
 		Feed: b.feed, Journal: j, DeadLetters: b.shelf, Rand: func() float64 { return 0.5 },
 		Paths: []Path{{Name: "primary", Sender: b.server, Breaker: b.br, Gate: b.gate, Budget: b.budget}},
-	})
+	}
 }
 
 func TestOneRetry(t *testing.T) {

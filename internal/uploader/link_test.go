@@ -1,0 +1,210 @@
+package uploader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Rejections alike in a row are a fault of the run, not of the records; one ack
+// in between, or another status, and they are not.
+func TestPoisonStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(n int) Outcome
+		stops  bool
+	}{
+		"all alike":    {func(int) Outcome { return refused }, true},
+		"an ack":       {func(n int) Outcome { return []Outcome{refused, ok}[n%20/19] }, false},
+		"two statuses": {func(n int) Outcome { return Outcome{Class: ClassRejected, Status: 400 + n%20/10} }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(records(200), nil)
+				b.server.answer = func(key string, _ int) Outcome {
+					var n int
+					if _, err := fmt.Sscanf(key, "key-%d", &n); err != nil {
+						panic(err)
+					}
+					return c.answer(n)
+				}
+				b.cfg.PoisonStop, b.cfg.Concurrency = 30, 1
+				s, err := b.run(context.Background())
+				if errors.Is(err, ErrPoison) != c.stops || !s.Balanced() {
+					t.Fatalf("%+v, %v", s.Counts, err)
+				}
+				if c.stops && (s.Rejected != 30 || s.Calls != 30) {
+					t.Errorf("%d rejected in %d calls", s.Rejected, s.Calls)
+				}
+			})
+		})
+	}
+}
+
+// An attempt ends before the deadline by the reserve, and the record it was for
+// is deferred.
+func TestReserveIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(1), func(string, int) Outcome { return ok })
+		b.server.latency = time.Minute
+		b.cfg.RequestTimeout, b.cfg.Reserve = 10*time.Minute, 2*time.Second
+		b.cfg.Deadline = time.Now().Add(30 * time.Second)
+		start := time.Now()
+		s, err := b.run(context.Background())
+		if s.Deferred+s.Unknown != 1 || time.Since(start) > 29*time.Second {
+			t.Errorf("%+v after %s, %v", s.Counts, time.Since(start), err)
+		}
+	})
+}
+
+// Shortly before the deadline new records go before those that failed often.
+func TestNearTheEndNewRecordsGoFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(40), func(key string, _ int) Outcome {
+			if key < "key-000020" {
+				return busy
+			}
+			return ok
+		})
+		b.server.latency = time.Second
+		b.cfg.Concurrency, b.cfg.MaxAttempts, b.cfg.QueueSize = 2, 100, 100
+		b.cfg.Waits = doubling{time.Millisecond, time.Millisecond}
+		b.cfg.Deadline, b.cfg.NearEnd = time.Now().Add(60*time.Second), time.Minute
+		s, err := b.run(context.Background())
+		if s.Acked != 20 || s.Deferred+s.Unknown != 20 {
+			t.Errorf("%+v, %v", s.Counts, err)
+		}
+	})
+}
+
+// scripted is a Chooser that prefers what it is told and remembers what it hears.
+type scripted struct {
+	mu     sync.Mutex
+	order  []int
+	events []string
+}
+
+func (s *scripted) Order(time.Time, float64) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.order)
+}
+func (s *scripted) Refused(path int, _, _ time.Time) { s.note("refused %d", path) }
+func (s *scripted) Done(path int, v Verdict, bytes int, _ time.Time) {
+	s.note("done %d %d %d", path, v, bytes)
+}
+func (s *scripted) note(format string, a ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, fmt.Sprintf(format, a...))
+}
+
+func TestChooserIsAskedAndTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(1), func(string, int) Outcome { return ok })
+		shut := &countingBreaker{threshold: 1, openUntil: time.Now().Add(time.Hour)}
+		second := &server{answer: func(string, int) Outcome { return ok }}
+		c := &scripted{order: []int{1, 0}}
+		parts := b.parts(b.journal)
+		parts.Chooser = c
+		parts.Paths = []Path{parts.Paths[0], {Name: "second", Sender: second, Breaker: shut, Gate: &gate{}, Budget: b.budget}}
+		s, err := Run(context.Background(), context.Background(), b.cfg, parts)
+		if err != nil || s.Acked != 1 || s.CallsByPath["primary"] != 1 || second.total() != 0 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if want := []string{"refused 1", fmt.Sprintf("done 0 %d %d", VerdictOK, len(record(0).Record.Body))}; !slices.Equal(c.events, want) {
+			t.Errorf("heard %q, want %q", c.events, want)
+		}
+	})
+}
+
+// counted is a Permits with a fixed number.
+type counted struct {
+	slots    chan struct{}
+	mu       sync.Mutex
+	released int
+	gated    int
+}
+
+func (c *counted) Acquire(ctx context.Context) error {
+	select {
+	case c.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (c *counted) Release(_ Attempted, gated bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.released++
+	if gated {
+		c.gated++
+	}
+	<-c.slots
+}
+
+// A path's permits bound what is in flight on it, each comes back, and a stop
+// ends the waiting for them.
+func TestPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(30), func(key string, call int) Outcome {
+			if key == "key-000003" && call == 1 {
+				return throttle
+			}
+			return ok
+		})
+		b.cfg.Concurrency = 8
+		p := &counted{slots: make(chan struct{}, 2)}
+		parts := b.parts(b.journal)
+		parts.Paths[0].Permits = p
+		s, err := Run(context.Background(), context.Background(), b.cfg, parts)
+		if err != nil || s.Acked != 30 || b.server.most != 2 || len(p.slots) != 0 || p.released != 31 || p.gated != 1 {
+			t.Fatalf("%+v, %v: %d in flight, %d released, %d gated", s, err, b.server.most, p.released, p.gated)
+		}
+		b = newBench(records(30), func(string, int) Outcome { return ok })
+		b.server.latency = time.Hour
+		parts = b.parts(b.journal)
+		parts.Paths[0].Permits = &counted{slots: make(chan struct{}, 1)}
+		soft, stop := context.WithCancel(context.Background())
+		hard, abandon := context.WithCancel(context.Background())
+		time.AfterFunc(time.Minute, stop)
+		time.AfterFunc(2*time.Minute, abandon)
+		if s, err := Run(hard, soft, b.cfg, parts); !errors.Is(err, ErrStopped) || !s.Balanced() {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	})
+}
+
+// The meter hears of every attempt, and what held it back.
+func TestMeterHearsEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(5), func(key string, call int) Outcome {
+			if key == "key-000002" && call == 1 {
+				o := throttle
+				o.RetryAfter, o.HasRetryAfter = 3*time.Second, true
+				return o
+			}
+			return ok
+		})
+		b.cfg.Concurrency = 1
+		var heard []Attempted
+		parts := b.parts(b.journal)
+		parts.Meter = func(a Attempted) { heard = append(heard, a) }
+		if s, err := Run(context.Background(), context.Background(), b.cfg, parts); err != nil || int(s.Calls) != len(heard) {
+			t.Fatalf("%+v, %v, heard %d", s, err, len(heard))
+		}
+		gated := time.Duration(0)
+		for _, a := range heard {
+			gated += a.GateWait
+		}
+		if gated < 3*time.Second {
+			t.Errorf("held back by the gate for %s", gated)
+		}
+	})
+}
