@@ -257,7 +257,9 @@ func (w *world) server(host string, handlers *sync.WaitGroup) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		s := &status{ResponseWriter: rw}
 		w.api.ServeHTTP(s, r)
-		if s.code == http.StatusUnprocessableEntity && !maybe {
+		// A refusal of the bytes that were sent before says that they were not
+		// applied either: the server would know them again.
+		if s.code == http.StatusUnprocessableEntity && (!maybe || last == sum) {
 			w.mu.Lock()
 			w.maybe[k] = false
 			w.mu.Unlock()
