@@ -44,3 +44,11 @@ fuzz:
 # Generates testdata/night anew.
 night:
 	go run ./test/nightgen -out testdata/night
+
+# The link lab: uploads over bad links, in kernels of its own. Needs root and
+# the Debian packages user-mode-linux, kmod and iproute2. SET: all, quick, or
+# names of scenarios with commas between them (docs/linklab.md).
+SET ?= all
+.PHONY: linklab
+linklab:
+	go test ./test/linklab -run '^TestLinks$$' -v -count=1 -timeout 15m -linklab.profiles=$(SET) -linklab.limit=10m

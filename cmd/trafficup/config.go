@@ -40,13 +40,21 @@ type Config struct {
 		OnLocked          string        `mapstructure:"on_locked" validate:"oneof=fail wait skip"`
 		KeyTTL            time.Duration `mapstructure:"key_ttl" validate:"min=1h"`
 		Settle            time.Duration `mapstructure:"settle" validate:"min=0,max=1h"`
-		Concurrency       int           `mapstructure:"concurrency" validate:"min=1,max=1024"`
+		Concurrency       string        `mapstructure:"concurrency" validate:"concurrency"`
+		MaxConcurrency    int           `mapstructure:"max_concurrency" validate:"min=1,max=1024"`
 		QueueSize         int           `mapstructure:"queue_size" validate:"min=1,max=1000000"`
 		RequestTimeout    time.Duration `mapstructure:"request_timeout" validate:"min=1ms,max=1h"`
 		ConnectTimeout    time.Duration `mapstructure:"connect_timeout" validate:"min=1ms,max=1h"`
 		Rate              float64       `mapstructure:"rate" validate:"min=0"`
 		Burst             int           `mapstructure:"burst" validate:"min=0"`
 		Deadline          time.Duration `mapstructure:"deadline" validate:"min=0"`
+		WindowEnd         string        `mapstructure:"window_end"`
+		Splay             time.Duration `mapstructure:"splay" validate:"min=0,max=24h"`
+		PoisonStop        int           `mapstructure:"poison_stop" validate:"min=0"`
+		FallbackWarn      time.Duration `mapstructure:"fallback_warn" validate:"min=0"`
+		FallbackQuota     string        `mapstructure:"fallback_quota"`
+		CanaryFallback    string        `mapstructure:"canary_fallback"`
+		Failback          time.Duration `mapstructure:"failback" validate:"min=0,max=1h"`
 		Format            string        `mapstructure:"format" validate:"oneof=auto ndjson json csv tsv"`
 		DeriveKeys        bool          `mapstructure:"derive_keys"`
 		AcceptCorrections bool          `mapstructure:"accept_corrections"`
@@ -74,10 +82,43 @@ type Config struct {
 		Require     []string          `mapstructure:"require"`
 		Fields      map[string]string `mapstructure:"fields"`
 	} `mapstructure:"envelope"`
-	Log struct {
+	Paths       map[string]PathConfig `mapstructure:"paths" validate:"dive"`
+	Maintenance []WindowConfig        `mapstructure:"maintenance"`
+	Log         struct {
 		Format string `mapstructure:"format" validate:"omitempty,oneof=audit json logfmt"`
 		File   string `mapstructure:"file"`
 	} `mapstructure:"log"`
+}
+
+// PathConfig is how one path is used. URL is for paths beyond primary and
+// fallback; zero values leave things as they are.
+type PathConfig struct {
+	URL         string        `mapstructure:"url" validate:"omitempty,http_url"`
+	HTTP        int           `mapstructure:"http" validate:"oneof=0 1 2"`
+	Proxy       string        `mapstructure:"proxy"` // a URL, none, or env (the default)
+	DSCP        string        `mapstructure:"dscp"`
+	Interface   string        `mapstructure:"interface" validate:"max=15"`
+	Source      string        `mapstructure:"source" validate:"omitempty,ip"`
+	Congestion  string        `mapstructure:"congestion"`
+	UserTimeout time.Duration `mapstructure:"user_timeout" validate:"min=0"`
+	KeepAlive   time.Duration `mapstructure:"keep_alive" validate:"min=0"`
+	MaxAge      time.Duration `mapstructure:"max_age" validate:"min=0"`
+	Rate        float64       `mapstructure:"rate" validate:"min=0"`
+	Quota       string        `mapstructure:"quota"`
+	TLS         struct {
+		CAFile   string `mapstructure:"ca_file"`
+		CertFile string `mapstructure:"cert_file"`
+		KeyFile  string `mapstructure:"key_file"`
+	} `mapstructure:"tls"`
+}
+
+// WindowConfig is a maintenance window of a path.
+type WindowConfig struct {
+	Path string   `mapstructure:"path"`
+	Days []string `mapstructure:"days"`
+	From any      `mapstructure:"from"` // a quoted time of day; YAML makes numbers of others
+	To   any      `mapstructure:"to"`
+	TZ   string   `mapstructure:"tz"`
 }
 
 // option is one setting in its three layers: flag, environment and file share
@@ -98,13 +139,21 @@ var options = []option{
 	{"on-locked", "upload.on_locked", "when another run holds the state directory: fail (code 6), wait for it, or skip this run (code 0)", "fail"},
 	{"key-ttl", "upload.key_ttl", "how long the API remembers a key, and the ledger who was acked", 30 * 24 * time.Hour},
 	{"settle", "upload.settle", "how long a file that ends in the middle of a line must have been left alone before it is read", 3 * time.Second},
-	{"concurrency", "upload.concurrency", "requests in flight at most", 8},
+	{"concurrency", "upload.concurrency", "requests in flight at most; auto finds out what the path bears", "8"},
+	{"max-concurrency", "upload.max_concurrency", "requests in flight at most with --concurrency=auto", 64},
 	{"queue-size", "upload.queue_size", "records read ahead at most", 200},
 	{"request-timeout", "upload.request_timeout", "time for one attempt", 10 * time.Second},
 	{"connect-timeout", "upload.connect_timeout", "time for a connection, TLS included", 2 * time.Second},
 	{"rate", "upload.rate", "calls per second at most, 0 for no limit", 0.0},
 	{"burst", "upload.burst", "calls at once under --rate (default: one tenth of a second's worth)", 0},
 	{"deadline", "upload.deadline", "time for the whole run, 0 for no limit", time.Duration(0)},
+	{"window-end", "upload.window_end", "time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds", ""},
+	{"splay", "upload.splay", "wait at random up to this long before the run, so that a fleet does not start as one", time.Duration(0)},
+	{"poison-stop", "upload.poison_stop", "stop after so many rejections in a row with one status, 0 for never: the run is wrong then, not the records", 50},
+	{"fallback-warn", "upload.fallback_warn", "warn when the first path has been out of use that long", 30 * time.Minute},
+	{"fallback-quota", "upload.fallback_quota", "what the paths behind the first may carry in a run: 50MB of requests, or 5% of them", ""},
+	{"canary-fallback", "upload.canary_fallback", "share of the requests that tries the second path though the first is well: 0.1%", ""},
+	{"failback", "upload.failback", "how long a path that returns has to be well before it is trusted", 30 * time.Second},
 	{"format", "upload.format", "form of the input: auto, ndjson, json, csv or tsv", "auto"},
 	{"derive-keys", "upload.derive_keys", "make keys for a CSV that has none, from its content", false},
 	{"accept-corrections", "upload.accept_corrections", "send a spot again that comes under another key", false},
@@ -129,7 +178,7 @@ var options = []option{
 }
 
 // fileOnly are keys that have no flag: maps, and what must not be on a command line.
-var fileOnly = []string{"api.headers", "api.auth.token", "envelope.fields", "breaker.jitter"}
+var fileOnly = []string{"api.headers", "api.auth.token", "envelope.fields", "breaker.jitter", "paths", "maintenance"}
 
 func addConfigFlags(fs *pflag.FlagSet) {
 	fs.String("config", "", "config file (default: $TRAFFICUP_CONFIG, ./trafficup.yaml, the user's, /etc/trafficup/trafficup.yaml)")
@@ -313,7 +362,13 @@ func flatten(err error) error {
 func checkConfig(c Config) error {
 	val := validator.New(validator.WithRequiredStructEnabled())
 	val.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("mapstructure") })
-	err := val.Struct(c)
+	err := val.RegisterValidation("concurrency", func(f validator.FieldLevel) bool {
+		n, err := strconv.Atoi(f.Field().String())
+		return f.Field().String() == "auto" || err == nil && n >= 1 && n <= 1024
+	})
+	if err == nil {
+		err = val.Struct(c)
+	}
 	if err == nil {
 		return checkURLs(c)
 	}
@@ -324,7 +379,11 @@ func checkConfig(c Config) error {
 	var all []string
 	for _, f := range faults {
 		_, key, _ := strings.Cut(f.Namespace(), ".")
-		all = append(all, fmt.Sprintf("%s: %q must satisfy %s %s", key, fmt.Sprint(f.Value()), f.Tag(), f.Param()))
+		must := strings.TrimSpace("must satisfy " + f.Tag() + " " + f.Param())
+		if f.Tag() == "concurrency" {
+			must = "must be auto, or a number from 1 to 1024"
+		}
+		all = append(all, fmt.Sprintf("%s: %q %s", key, fmt.Sprint(f.Value()), must))
 	}
 	return usageError("", "configuration: %s", strings.Join(all, "; "))
 }

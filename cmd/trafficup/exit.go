@@ -60,7 +60,7 @@ func exitCode(s uploader.Summary, err error, signal int) int {
 		return exitFailed
 	case errors.Is(err, uploader.ErrAuth):
 		return exitAuth
-	case errors.Is(err, uploader.ErrConfig):
+	case errors.Is(err, uploader.ErrConfig), errors.Is(err, uploader.ErrPoison):
 		return exitUsage
 	case errors.Is(err, uploader.ErrStopped) && signal != 0:
 		return exitSignal + signal
@@ -118,6 +118,8 @@ func explain(err error) (code int, hint string) {
 		return exitAuth, "check the token in --token-file or $TRAFFICUP_API_AUTH_TOKEN"
 	case errors.Is(err, uploader.ErrConfig):
 		return exitUsage, "check the URL of the path"
+	case errors.Is(err, uploader.ErrPoison):
+		return exitUsage, "see what the API refuses; --poison-stop=0 goes on all the same"
 	case errors.Is(err, uploader.ErrStopped), errors.Is(err, uploader.ErrDeadline), errors.Is(err, uploader.ErrHalted):
 		return exitWaiting, "run the same command again to continue; every record keeps its key"
 	}

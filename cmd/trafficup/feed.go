@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 
 	"trafficup/internal/envelope"
 	"trafficup/internal/source"
@@ -20,7 +21,22 @@ type fileFeed struct {
 	validator *envelope.Validator
 	whole     bool // post the envelope, not the payload
 	r         *source.Reader
-	progress  func(file string, read, total int64)
+	progress  func(read, total int64) // bytes of all files, as stored; nil: nobody asks
+	size      int64                   // of all files
+	behind    int64                   // of those that were read
+}
+
+// sized adds up what there is to read: 0 when a part of it has no size.
+func (f *fileFeed) sized() *fileFeed {
+	for _, name := range f.files {
+		info, err := os.Stat(name)
+		if name == "-" || err != nil || !info.Mode().IsRegular() {
+			f.size = 0
+			return f
+		}
+		f.size += info.Size()
+	}
+	return f
 }
 
 func (f *fileFeed) Next(ctx context.Context) (uploader.Item, error) {
@@ -42,7 +58,9 @@ func (f *fileFeed) Next(ctx context.Context) (uploader.Item, error) {
 			f.r = r
 		}
 		it, err := f.r.Next()
+		read, _ := f.r.Size()
 		if err != nil {
+			f.behind += read
 			f.r.Close()
 			f.r, f.files = nil, f.files[1:]
 			if errors.Is(err, io.EOF) {
@@ -51,8 +69,7 @@ func (f *fileFeed) Next(ctx context.Context) (uploader.Item, error) {
 			return uploader.Item{Fault: err}, nil
 		}
 		if f.progress != nil {
-			read, total := f.r.Size()
-			f.progress(f.files[0], read, total)
+			f.progress(f.behind+read, f.size)
 		}
 		return f.item(it), nil
 	}

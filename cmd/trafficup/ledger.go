@@ -67,7 +67,7 @@ var sights = map[journal.Verdict]uploader.Sight{
 func (l ledger) Look(r *uploader.Record) uploader.Sighting {
 	i := intentOf(r)
 	s := l.j.Look(&i)
-	return uploader.Sighting{Sight: sights[s.Verdict], Place: uploader.Place{File: s.File, Line: s.Line}, Run: s.Run, Again: s.Again}
+	return uploader.Sighting{Sight: sights[s.Verdict], Place: uploader.Place{File: s.File, Line: s.Line}, Run: s.Run, Again: s.Again, Known: s.Known}
 }
 
 func (l ledger) Intend(records []*uploader.Record) error {

@@ -75,7 +75,7 @@ func refused(t *testing.T, a *lettersAPI, n int) (dir, file string) {
 	t.Helper()
 	dir = t.TempDir()
 	a.answer(http.StatusUnprocessableEntity)
-	sys, stdout, stderr := testSystem("upload", "--url", a.URL, "--state-dir", dir, writeNight(t, n))
+	sys, stdout, stderr := testSystem("upload", "--poison-stop", "0", "--url", a.URL, "--state-dir", dir, writeNight(t, n))
 	if code := run(sys); code != exitPerson {
 		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
 	}

@@ -13,6 +13,7 @@ import (
 	"trafficup/internal/disk"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
+	"trafficup/internal/verdict"
 )
 
 // result is a run as data: what --json prints, what the state directory keeps
@@ -33,10 +34,19 @@ type result struct {
 	Reasons        []reasonCount    `json:"reasons"`
 	Faults         []string         `json:"faults"`
 	DeadLetters    string           `json:"dead_letters,omitzero"`
-	Verdict        string           `json:"verdict"`
+	Result         string           `json:"result"`           // complete, or why not
+	Verdict        string           `json:"verdict,omitzero"` // link or service: docs/verdict.md
+	VerdictPath    string           `json:"verdict_path,omitzero"`
+	VerdictWhy     string           `json:"verdict_why,omitzero"`
+	LinkRTTMS      *rttMS           `json:"link_rtt_ms"` // of the path of the verdict; null: not measured
+	Transitions    int              `json:"breaker_transitions"`
+	FallbackS      float64          `json:"fallback_seconds"`
+	Pathways       []pathway        `json:"pathways,omitzero"`
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
+	stopHint       string           // what to do about what stopped the run
 	faultHint      string           // what to do about the first fault
+	lines          []string         // of the verdict
 	repeat         string           // flags that the next command needs, too
 	report         string           // where this is kept; empty: nowhere
 }
@@ -46,6 +56,25 @@ type latencyMS struct {
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+type rttMS struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+}
+
+// pathway is one path as it was used.
+type pathway struct {
+	Name        string  `json:"name"`
+	Calls       int64   `json:"calls"`
+	Answered    int64   `json:"answered"`
+	RTTMS       float64 `json:"rtt_ms"`
+	ServiceMS   float64 `json:"service_ms"`
+	Retransmits uint64  `json:"retransmits"`
+	Segments    uint64  `json:"segments"`
+	Timeouts    int64   `json:"timeouts"`
+	Throttled   int64   `json:"throttled"`
+	FallbackS   float64 `json:"fallback_seconds"`
 }
 
 type reasonCount struct {
@@ -62,7 +91,7 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 		Retries: s.Retries, Throttled: s.Throttled, Paths: s.CallsByPath,
 		LatencyMS: latencyMS{ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max)},
 		DurationS: s.Duration.Seconds(), ExitCode: code, DryRun: dry,
-		Reasons: []reasonCount{}, Faults: []string{}, Verdict: "complete",
+		Reasons: []reasonCount{}, Faults: []string{}, Result: "complete",
 	}
 	if r.Paths == nil {
 		r.Paths = map[string]int64{}
@@ -85,15 +114,16 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 	}
 	switch {
 	case err != nil:
-		r.Verdict = "stopped: " + printable(err.Error())
+		r.Result = "stopped: " + printable(err.Error())
+		_, r.stopHint = explain(err)
 	case len(s.Faults) > 0:
-		r.Verdict = "not complete: part of the input could not be read"
+		r.Result = "not complete: part of the input could not be read"
 	case s.Waiting() > 0:
-		r.Verdict = "not complete: some records wait"
+		r.Result = "not complete: some records wait"
 	case s.Refused() > 0 || code == exitPerson:
-		r.Verdict = "complete but for records that need a person"
+		r.Result = "complete but for records that need a person"
 	case code == exitWaiting:
-		r.Verdict = "not complete: some letters wait"
+		r.Result = "not complete: some letters wait"
 	}
 	return r
 }
@@ -138,10 +168,18 @@ func (r result) text(w io.Writer) {
 		row("Calls", "[sent, retried, throttled, per record]", "%s  %s  %s  %.3f", thousands(r.Calls), thousands(r.Retries), thousands(r.Throttled), r.Amplification)
 		l := r.LatencyMS
 		row("Latency", "[50, 95, 99, max]", "%.1fms  %.1fms  %.1fms  %.1fms", l.P50, l.P95, l.P99, l.Max)
-		row("Paths", "[primary, fallback]", "%s  %s", thousands(r.Paths["primary"]), thousands(r.Paths["fallback"]))
+		names, calls := r.pathNames(), []string(nil)
+		for _, n := range names {
+			calls = append(calls, thousands(r.Paths[n]))
+		}
+		row("Paths", "["+strings.Join(names, ", ")+"]", "%s", strings.Join(calls, "  "))
 	}
 	row("Duration", "[total]", "%s", time.Duration(r.DurationS*float64(time.Second)).Round(time.Millisecond))
-	fmt.Fprintf(w, "%-12s %s\n", "Verdict", r.Verdict)
+	for _, line := range r.lines {
+		word, rest, _ := strings.Cut(line, " ")
+		fmt.Fprintf(w, "%-12s %s\n", strings.ToUpper(word[:1])+word[1:], strings.TrimSpace(rest))
+	}
+	fmt.Fprintf(w, "%-12s %s\n", "Result", r.Result)
 	if len(r.Reasons) > 0 || len(r.Faults) > 0 {
 		fmt.Fprintln(w)
 	}
@@ -178,7 +216,9 @@ func (r result) hint() string {
 		return "" // the error that follows has one
 	case r.ExitCode == exitAuth:
 		return "check the token, then run the same command again"
-	case r.Halted > 0 || strings.HasPrefix(r.Verdict, "stopped"):
+	case r.ExitCode == exitUsage:
+		return r.stopHint
+	case r.Halted > 0 || strings.HasPrefix(r.Result, "stopped"):
 		return "run the same command again to continue; every record keeps its key"
 	case r.Exhausted+r.Deferred+r.Unknown > 0 && r.DeadLetters != "":
 		return r.replay()
@@ -188,6 +228,40 @@ func (r result) hint() string {
 		return "trafficup deadletters list --long " + r.DeadLetters + " shows them; mend the records at their source and upload them again"
 	}
 	return ""
+}
+
+// measured adds what was measured on the ways to the API.
+func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
+	r.Transitions = u.breakerChanges()
+	if ways.chooser == nil {
+		return
+	}
+	figures := ways.meter.Figures()
+	v := verdict.Judge(figures, verdict.Run{Duration: s.Duration, Delivered: s.Acked, Waiting: s.Waiting()})
+	r.Verdict, r.VerdictPath, r.VerdictWhy = v.Word, v.Path, printable(v.Why)
+	r.lines = verdict.Explain(v, figures[v.Path])
+	if f := figures[v.Path]; f.Measured > 0 {
+		r.LinkRTTMS = &rttMS{ms(f.RTT.P50), ms(f.RTT.P95)}
+	}
+	for n, st := range ways.chooser.Status(time.Now()) {
+		f := figures[st.Name]
+		if n > 0 {
+			r.FallbackS += st.FallbackTotal.Seconds()
+		}
+		r.Pathways = append(r.Pathways, pathway{
+			Name: st.Name, Calls: f.Attempts, Answered: f.Answered, RTTMS: ms(f.RTT.P50), ServiceMS: ms(f.Service.P50),
+			Retransmits: f.Retransmits, Segments: f.Segments, Timeouts: f.Timeouts, Throttled: f.Throttled, FallbackS: st.FallbackTotal.Seconds(),
+		})
+	}
+}
+
+// pathNames are the paths in order of preference.
+func (r result) pathNames() []string {
+	names := []string{}
+	for _, p := range r.Pathways {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 func (r result) replay() string { return "trafficup replay" + r.repeat + " " + r.DeadLetters }

@@ -21,7 +21,7 @@ func TestStatusShowsAll(t *testing.T) {
 	for _, name := range []string{"one", "two", "three", "four", "five"} {
 		s.begin(name)
 	}
-	s.file("runs/20260717T000258Z-four/report.json", `{"message_type":"summary","run":"x","read":12000,"acked":11990,"rejected":8,"deferred":2,"duration_s":92,"verdict":"not complete: some records wait","exit_code":4}`)
+	s.file("runs/20260717T000258Z-four/report.json", `{"message_type":"summary","run":"x","read":12000,"acked":11990,"rejected":8,"deferred":2,"duration_s":92,"result":"not complete: some records wait","exit_code":4}`)
 	s.file("runs/20260717T000158Z-three/report.json", "{")
 	s.intent("key-0001", "SP-1", 1)
 	s.answer(journal.Answer{Key: "key-0001", Attempt: 1, Status: 201, Class: journal.Acked, Wrote: true})
@@ -46,7 +46,7 @@ func TestStatusShowsAll(t *testing.T) {
 	}
 	want := `State         STATE
 
-Last runs     [run, command, read, acked, refused, waiting, duration, code, verdict]
+Last runs     [run, command, read, acked, refused, waiting, duration, code, result]
   20260716T235958Z-one    upload  -       -       -  -  -      -  no report: under way, or it was cut off
   20260717T000058Z-two    upload  -       -       -  -  -      -  no report: under way, or it was cut off
   20260717T000158Z-three  upload  -       -       -  -  -      -  its report cannot be read

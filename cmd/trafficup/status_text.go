@@ -32,7 +32,7 @@ func (o overview) text(w io.Writer) error {
 }
 
 func (o overview) runText(b *bytes.Buffer) {
-	fmt.Fprintf(b, "\nLast runs     [run, command, read, acked, refused, waiting, duration, code, verdict]\n")
+	fmt.Fprintf(b, "\nLast runs     [run, command, read, acked, refused, waiting, duration, code, result]\n")
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, r := range o.Runs {
 		fmt.Fprintf(t, "  %s\t%s\t", r.Run, orDash(r.Command))
@@ -40,7 +40,7 @@ func (o overview) runText(b *bytes.Buffer) {
 		case r.Report != nil:
 			s, d := uploader.Summary{Counts: r.Report.Counts}, time.Duration(r.Report.DurationS*float64(time.Second))
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", thousands(s.Read), thousands(s.Acked), thousands(s.Refused()), thousands(s.Waiting()),
-				short(d), r.Report.ExitCode, printable(r.Report.Verdict))
+				short(d), r.Report.ExitCode, printable(r.Report.Result))
 		case r.bad:
 			fmt.Fprint(t, "-\t-\t-\t-\t-\t-\tits report cannot be read\n")
 		default:

@@ -28,10 +28,10 @@ type ui struct {
 	mu          sync.Mutex
 	bar         *progressbar.ProgressBar // guarded by mu; nil without a terminal
 	begin       time.Time
-	done        int64 // guarded by mu; records that reached their end
-	failed      int64 // guarded by mu; of these, not acked
-	read, total int64 // guarded by mu; bytes of the current file
-	file        string
+	done        int64     // guarded by mu; records that reached their end
+	failed      int64     // guarded by mu; of these, not acked
+	read, total int64     // guarded by mu; bytes of all files, as stored
+	changes     int       // guarded by mu; of the breakers' states
 	folded      int       // guarded by mu; lines left out since lastLine
 	lastLine    time.Time // guarded by mu
 	ticker      chan struct{}
@@ -43,7 +43,7 @@ type ui struct {
 const every = 10 * time.Second
 
 func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, dry: o.dryRun, concurrency: c.Upload.Concurrency, closeLog: func() error { return nil }}
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, dry: o.dryRun, concurrency: c.workers(), closeLog: func() error { return nil }}
 	switch o.progress {
 	case "auto", "bar", "plain", "json", "none":
 	default:
@@ -110,10 +110,28 @@ func (u *ui) stop() {
 
 func (u *ui) close() { _ = u.closeLog() }
 
-func (u *ui) readSoFar(file string, read, total int64) {
+// readSoFar tells how much of the input was read.
+func (u *ui) readSoFar(read, total int64) {
 	u.mu.Lock()
-	u.file, u.read, u.total = file, read, total
+	u.read, u.total = read, total
 	u.mu.Unlock()
+}
+
+// soFar is how long the run has gone on, how many records reached their end, and
+// what share of the input was read; 0: not known.
+func (u *ui) soFar() (elapsed time.Duration, done int64, share float64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.total > 0 {
+		share = min(1, float64(u.read)/float64(u.total))
+	}
+	return time.Since(u.begin), u.done, share
+}
+
+func (u *ui) breakerChanges() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.changes
 }
 
 func (u *ui) tick() {
@@ -125,13 +143,14 @@ func (u *ui) tick() {
 			Type string  `json:"message_type"`
 			Done int64   `json:"done"`
 			Rate float64 `json:"rate"`
-			File string  `json:"file"`
-		}{"status", u.done, rate, u.file})
+			Read int64   `json:"read_bytes"`
+			Size int64   `json:"total_bytes"`
+		}{"status", u.done, rate, u.read, u.total})
 		return
 	}
 	share := ""
 	if u.total > 0 {
-		share = fmt.Sprintf(" %d%% of %s", min(100, 100*u.read/u.total), printable(u.file))
+		share = fmt.Sprintf(", %d%% of the input read", min(100, 100*u.read/u.total))
 	}
 	fmt.Fprintf(u.stderr, "trafficup: %d records, %.0f/s, %d not delivered%s\n", u.done, rate, u.failed, share)
 }
@@ -207,6 +226,9 @@ func (u *ui) line(format string, a ...any) {
 }
 
 func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State) {
+	u.mu.Lock()
+	u.changes++
+	u.mu.Unlock()
 	e := uploader.Event{Level: uploader.Warning, Path: path}
 	switch to {
 	case breaker.Open:

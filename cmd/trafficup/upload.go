@@ -91,7 +91,7 @@ func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, arg
 					Settle: c.Upload.Settle, Stop: sys.soft.Done(),
 				},
 			}
-			return unknownFirst(feed, st.journal), nil
+			return unknownFirst(feed.sized(), st.journal), nil
 		},
 	})
 	return err
@@ -135,7 +135,14 @@ type delivery struct {
 func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (uploader.Summary, error) {
 	var none uploader.Summary
 	now := time.Now()
-	runID := newRunID(now)
+	deadline, err := c.deadline(now)
+	if err == nil && !o.dryRun {
+		err = spread(sys, c.Upload.Splay)
+	}
+	if err != nil {
+		return none, err
+	}
+	runID := newRunID(time.Now())
 	st, err := openState(sys, c, o, d.command)
 	if err != nil || st == nil {
 		return none, err
@@ -173,17 +180,17 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	}
 	w := deadletter.NewWriter(st.fs, filepath.Join(st.letters(), runID+".ndjson"))
 	defer w.Close()
+	r := new(route)
 	if o.dryRun {
 		parts.DeadLetters, parts.Limiter = noLetters{}, nil
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
 		parts.DeadLetters = letters{w, runID, c.API.Body}
-		paths, closeAll, err := newPaths(sys, c, st.dir, runID, token, u)
-		if err != nil {
+		if r, err = newRoute(sys, c, st.dir, runID, token, u); err != nil {
 			return none, err
 		}
-		defer closeAll()
-		parts.Paths = paths
+		defer r.close()
+		parts.Paths, parts.Chooser, parts.Meter = r.paths, chooser{r.chooser}, r.hear
 	}
 	if parts.Feed, err = d.open(st, u); err != nil {
 		return none, err
@@ -191,7 +198,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	sys.graceful.Store(true)
 	u.start()
 	stopNote := context.AfterFunc(sys.soft, u.stopping)
-	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now), parts)
+	unwatch := r.watch(c, deadline, u)
+	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now, deadline), parts)
+	unwatch()
 	stopNote()
 	u.stop()
 	if lerr := st.journal.Close(); lerr != nil && err == nil {
@@ -210,10 +219,24 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	}
 	res := newResult(runID, s, err, code, o.dryRun)
 	res.repeat = o.repeat
+	res.measured(r, u, s)
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}
 	return s, conclude(st, u, res, err)
+}
+
+// spread waits at random up to splay, so that a fleet does not start as one.
+func spread(sys *system, splay time.Duration) error {
+	if splay <= 0 {
+		return nil
+	}
+	select {
+	case <-time.After(time.Duration(sys.random() * float64(splay))):
+		return nil
+	case <-sys.soft.Done():
+		return &failure{exitSignal + int(sys.signal.Load()), "", errors.New("stopped by a signal before the start")}
+	}
 }
 
 // conclude saves and prints what became of the run, and turns it into an error

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math"
-	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +24,9 @@ import (
 // to another run. It is generous: a throttle says nothing about the record.
 const maxThrottles = 30
 
+// rampStep is how long the requests in flight take to double at the start.
+const rampStep = 100 * time.Millisecond
+
 // newRunID names a run so that names sort by time, to the millisecond.
 func newRunID(now time.Time) string {
 	now = now.UTC()
@@ -40,58 +43,28 @@ func newValidator(c Config) (*envelope.Validator, error) {
 	return v, nil
 }
 
-func uploaderConfig(c Config, now time.Time) uploader.Config {
+// workers is how many requests may be in flight at most.
+func (c Config) workers() int {
+	if n, err := strconv.Atoi(c.Upload.Concurrency); err == nil {
+		return n
+	}
+	return c.Upload.MaxConcurrency
+}
+
+func uploaderConfig(c Config, now, deadline time.Time) uploader.Config {
 	waits := retry.Default()
 	waits.Base, waits.Cap = c.Retry.Base, c.Retry.Cap
 	u := uploader.Config{
-		Concurrency: c.Upload.Concurrency, QueueSize: c.Upload.QueueSize,
+		Concurrency: c.workers(), QueueSize: c.Upload.QueueSize,
 		MaxAttempts: c.Retry.MaxAttempts, MaxThrottles: maxThrottles,
 		RequestTimeout: c.Upload.RequestTimeout, RetryAfterCap: c.Retry.RetryAfterCap,
-		HaltAfter: c.Breaker.HaltAfter, IntakeGap: c.Retry.Base / time.Duration(c.Upload.Concurrency),
-		Waits: waits, AcceptCorrections: c.Upload.AcceptCorrections,
+		HaltAfter: c.Breaker.HaltAfter, IntakeGap: c.Retry.Base / time.Duration(c.workers()),
+		Waits: waits, AcceptCorrections: c.Upload.AcceptCorrections, PoisonStop: c.Upload.PoisonStop, Ramp: rampStep,
 	}
-	if c.Upload.Deadline > 0 {
-		u.Deadline = now.Add(c.Upload.Deadline)
+	if u.Deadline = deadline; !deadline.IsZero() {
+		u.Reserve, u.NearEnd = winding(deadline.Sub(now), c.Upload.RequestTimeout)
 	}
 	return u
-}
-
-// newPaths builds the ways to the API. close releases their connections.
-func newPaths(sys *system, c Config, dir, runID, token string, u *ui) (paths []uploader.Path, closeAll func(), err error) {
-	var store breaker.Store = breaker.NewMemory()
-	if c.Breaker.Store == "file" {
-		store = breaker.NewFile(filepath.Join(dir, "breaker.json"))
-	}
-	var clients []*api.Client
-	closeAll = func() {
-		for _, cl := range clients {
-			cl.Close()
-		}
-	}
-	for _, p := range []struct{ name, url string }{{"primary", c.API.Primary}, {"fallback", c.API.Fallback}} {
-		if p.url == "" {
-			continue
-		}
-		cl, err := api.NewClient(api.Config{
-			URL: p.url, UserAgent: "trafficup/" + versionString(), KeyForm: c.API.KeyForm, Headers: c.API.Headers,
-			ConnectTimeout: c.Upload.ConnectTimeout, RequestTimeout: c.Upload.RequestTimeout, MaxIdle: c.Upload.Concurrency, Dial: sys.dial,
-			Policy: api.Policy{RetryStatus: c.Retry.Status, AcceptTypes: c.API.Accept},
-		})
-		if err != nil {
-			closeAll()
-			return nil, nil, usageError("", "path %s: %w", p.name, err)
-		}
-		clients = append(clients, cl)
-		br := breaker.New(breaker.Config{
-			Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
-			ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
-		}, store, p.name+" "+p.url, func(from, to breaker.Phase, s breaker.State) { u.breakerChanged(p.name, from, to, s) })
-		paths = append(paths, uploader.Path{
-			Name: p.name, Sender: sender{cl, runID, token}, Breaker: &pathBreaker{b: br, warn: u.warn},
-			Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin),
-		})
-	}
-	return paths, closeAll, nil
 }
 
 func newLimiter(c Config) uploader.Limiter {
@@ -107,8 +80,9 @@ func newLimiter(c Config) uploader.Limiter {
 
 // sender is a path's client with what is the same for every request of a run.
 type sender struct {
-	client       *api.Client
+	client       client
 	runID, token string
+	steer        *ratelimit.Steer // nil: none
 }
 
 var classes = map[api.Class]uploader.Class{
@@ -116,15 +90,39 @@ var classes = map[api.Class]uploader.Class{
 	api.AuthFailed: uploader.ClassAuth, api.ConfigFault: uploader.ClassConfig,
 }
 
-func (s sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome {
+func (s *sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome {
+	sent := time.Now()
 	o := s.client.Send(ctx, api.Request{Key: a.Key, Body: a.Body, RunID: s.runID, Attempt: a.Number, Token: s.token})
 	class, ok := classes[o.Class]
 	if !ok {
 		class = uploader.ClassRetry
 	}
-	return uploader.Outcome{
+	out := uploader.Outcome{
 		Class: class, Verdict: fromBreaker[o.Breaker], Status: o.Status, Receipt: o.Receipt, Problem: o.Problem,
 		RetryAfter: o.RetryAfter, HasRetryAfter: o.HasRetryAfter, Throttled: o.Throttled, Wrote: o.Wrote, Err: o.Err, Duration: o.Duration,
+	}
+	if l := o.Link; l != nil {
+		out.Link = &uploader.Link{RTT: l.RTT, RTTVar: l.RTTVar, MinRTT: l.MinRTT, Segments: l.Segments, Retransmits: l.Retransmits, Lost: l.Lost}
+	}
+	s.tell(o, sent)
+	return out
+}
+
+// tell lets the answer steer the path's rate. A Retry-After goes before all else
+// and closes the gate.
+func (s *sender) tell(o api.Outcome, sent time.Time) {
+	if s.steer == nil {
+		return
+	}
+	now := time.Now()
+	if h, ok := ratelimit.ParseHints(o.Header, now); ok && !o.HasRetryAfter {
+		s.steer.Hint(h, now)
+	}
+	switch {
+	case o.Throttled:
+		s.steer.Throttled(sent, now)
+	case o.Class == api.Acked:
+		s.steer.OK()
 	}
 }
 

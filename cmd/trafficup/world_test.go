@@ -45,9 +45,11 @@ type world struct {
 	bodies   map[string][32]byte // guarded by mu; of the last request, by key
 	stale    map[[32]byte]bool   // guarded by mu; bodies of which a later version was sent
 	maybe    map[string]bool     // guarded by mu; the key was answered otherwise than with a refusal, or not at all
+	refused  map[string]attempt  // guarded by mu; the last one, by key
 	before   map[string]bool     // applied before the run began
 	acked    map[string]bool     // guarded by mu; said to be so, and not forgotten since
 	requests int                 // guarded by mu
+	history  map[string][]string // guarded by mu; requests by key
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -55,7 +57,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{
 		seed: seed, r: rand.New(rand.NewPCG(seed, 0)), disk: disktest.New(),
 		lines: map[string]string{}, keys: map[string]bool{}, mended: map[string]bool{},
-		bodies: map[string][32]byte{}, stale: map[[32]byte]bool{}, maybe: map[string]bool{}, acked: map[string]bool{},
+		bodies: map[string][32]byte{}, stale: map[[32]byte]bool{}, maybe: map[string]bool{}, history: map[string][]string{}, refused: map[string]attempt{}, acked: map[string]bool{},
 	}
 	script := w.scenario()
 	sc, err := sandbox.ParseScenario([]byte(script))
@@ -234,6 +236,7 @@ func (w *world) server(host string, handlers *sync.WaitGroup) http.Handler {
 			return // it died while it was written
 		}
 		sum, k := sha256.Sum256(body), r.Header.Get("Idempotency-Key")
+		s := &status{ResponseWriter: rw}
 		w.mu.Lock()
 		last, known := w.bodies[k]
 		w.bodies[k] = sum
@@ -242,11 +245,15 @@ func (w *world) server(host string, handlers *sync.WaitGroup) http.Handler {
 		if known && last != sum {
 			w.stale[last] = true
 		}
-		w.maybe[k] = true
+		// A request that its sender gave up may come after the one that followed it.
+		try := attempt{r.Header.Get("X-Trafficup-Run"), r.Header.Get("X-Trafficup-Attempt")}
+		overtaken := w.refused[k].run == try.run && try.number < w.refused[k].number
+		w.maybe[k] = maybe || !overtaken
 		w.mu.Unlock()
+		defer func() { w.noted(k, "run %d: %.2x after %.2x, maybe %v: %d", w.runs, sum, last, maybe, s.code) }()
 		switch {
 		case known && last != sum && maybe:
-			w.blame("%s was sent with other bytes, and may have been applied with those before", k)
+			w.blame("%s was sent with other bytes, and may have been applied with those before: %v", k, w.history[k])
 		case stale:
 			w.blame("%s was sent as it was before it was mended", k)
 		case again:
@@ -255,16 +262,25 @@ func (w *world) server(host string, handlers *sync.WaitGroup) http.Handler {
 			w.blame("%s was sent, which contradicts an earlier record", k)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		s := &status{ResponseWriter: rw}
 		w.api.ServeHTTP(s, r)
 		// A refusal of the bytes that were sent before says that they were not
 		// applied either: the server would know them again.
 		if s.code == http.StatusUnprocessableEntity && (!maybe || last == sum) {
 			w.mu.Lock()
-			w.maybe[k] = false
+			w.maybe[k], w.refused[k] = false, try
 			w.mu.Unlock()
 		}
 	})
+}
+
+// attempt is what a request says of itself.
+type attempt struct{ run, number string }
+
+// noted keeps the requests of a key, for the story.
+func (w *world) noted(k, format string, a ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.history[k] = append(w.history[k], fmt.Sprintf(format, a...))
 }
 
 // status remembers what was answered.
@@ -367,7 +383,7 @@ func (w *world) end(i incident, code int, out string) {
 		return
 	}
 	c := summary.Counts
-	w.told("  exit %d: %+v, %d calls, %s", code, c, summary.Calls, summary.Verdict)
+	w.told("  exit %d: %+v, %d calls, %s", code, c, summary.Calls, summary.Result)
 	if c.Read != c.Acked+c.Duplicate+c.Invalid+c.Rejected+c.Conflict+c.Exhausted+c.Deferred+c.Halted+c.Unknown {
 		w.blame("run %d: the sums do not balance", w.runs)
 	}

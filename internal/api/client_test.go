@@ -265,31 +265,6 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-func TestOldConnectionsAreLeft(t *testing.T) {
-	for name, age := range map[string]func(*conn){
-		"idle": func(cn *conn) { cn.restedAt = cn.restedAt.Add(-maxIdleTime) },
-		"old":  func(cn *conn) { cn.born = cn.born.Add(-maxConnAge) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, always(created))
-			c := newTestClient(t, s.url(), nil)
-			for i := range 3 {
-				if o := c.Send(t.Context(), record(i)); o.Class != Acked {
-					t.Fatalf("%+v", o)
-				}
-				c.mu.Lock()
-				for _, cn := range c.idle {
-					age(cn)
-				}
-				c.mu.Unlock()
-			}
-			if n := s.conns.Load(); n != 3 {
-				t.Errorf("%d connections for 3 sends", n)
-			}
-		})
-	}
-}
-
 func TestTokenIsNotEchoed(t *testing.T) {
 	s := newRawServer(t, always("HTTP/1.1 403 Forbidden\r\nContent-Length: 22\r\n\r\n{\"title\":\"no sesame!\"}"))
 	c := newTestClient(t, s.url(), nil)

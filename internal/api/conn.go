@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -27,9 +26,8 @@ var past = time.Unix(1, 0)
 
 // conn is one connection. It belongs to one Send at a time.
 type conn struct {
-	raw      net.Conn        // the socket; deadlines are set here
-	rw       net.Conn        // raw, or TLS over it
-	sys      syscall.RawConn // of raw; nil for a pipe
+	raw      *socket  // deadlines are set here
+	rw       net.Conn // raw, or TLS over it
 	lim      *limiter
 	br       *bufio.Reader
 	wbuf     []byte
@@ -43,17 +41,12 @@ type conn struct {
 	counted  linkCount   // at the last sample
 }
 
-// linkCount counts segments since the connection began. The kernel's counters
-// wrap around, as do these.
+// linkCount counts segments since the connection began.
 type linkCount struct{ segments, retransmits, lost uint32 }
 
-func newConn(raw, rw net.Conn) *conn {
+func newConn(raw *socket, rw net.Conn) *conn {
 	lim := &limiter{r: rw}
-	cn := &conn{raw: raw, rw: rw, lim: lim, br: bufio.NewReader(lim)}
-	if sc, ok := raw.(syscall.Conn); ok {
-		cn.sys, _ = sc.SyscallConn() // fails on a closed one, which the first write will tell
-	}
-	return cn
+	return &conn{raw: raw, rw: rw, lim: lim, br: bufio.NewReader(lim)}
 }
 
 // limiter fails with errTooLong once left bytes have been read.
@@ -82,7 +75,7 @@ func (cn *conn) abort() { cn.raw.Close() }
 
 // close ends an idle connection.
 func (cn *conn) close() {
-	if cn.raw != cn.rw {
+	if cn.secure() {
 		cn.raw.SetDeadline(time.Now().Add(100 * time.Millisecond))
 	}
 	cn.rw.Close()
@@ -94,23 +87,19 @@ func (cn *conn) alive() bool {
 	if cn.br.Buffered() > 0 {
 		return false
 	}
-	if cn.sys == nil {
-		return true
-	}
-	silent := false
-	err := cn.sys.Read(func(fd uintptr) bool {
-		silent = peekSilent(fd)
-		return true
-	})
-	// A server's session tickets (RFC 8446 §4.6.1) are nothing said: they wait on
-	// a connection that was opened ahead. Its first use waits this long for more.
-	return err == nil && (silent || cn.rw != cn.raw && cn.nothing(time.Now().Add(time.Millisecond)))
+	// A server's session tickets (RFC 8446 §4.6.1) are nothing said; they wait on
+	// a connection that was opened ahead.
+	return cn.raw.silent() || cn.secure() && cn.nothing()
 }
 
-// nothing reads TLS until then and reports that no data and no end came.
-func (cn *conn) nothing(until time.Time) bool {
-	cn.raw.SetReadDeadline(until)
+func (cn *conn) secure() bool { return cn.rw != net.Conn(cn.raw) }
+
+// nothing takes in what TLS has to say to itself, and reports that no data and
+// no end came with it.
+func (cn *conn) nothing() bool {
+	cn.raw.looking = true
 	n, err := cn.rw.Read(make([]byte, 1))
+	cn.raw.looking = false
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
@@ -119,10 +108,13 @@ func (cn *conn) rest() bool {
 	if cn.br.Buffered() > 0 {
 		return false
 	}
-	// Bytes already decrypted are invisible to alive. With the deadline in the
-	// past this read sees them and nothing else.
-	if cn.rw != cn.raw && !cn.nothing(past) {
-		return false
+	if cn.secure() {
+		// Bytes already decrypted are invisible to alive. With the deadline in
+		// the past this sees them, and asks the system for nothing.
+		cn.raw.SetReadDeadline(past)
+		if !cn.nothing() {
+			return false
+		}
 	}
 	if cap(cn.wbuf) > keptBuffer {
 		cn.wbuf = nil

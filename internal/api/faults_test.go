@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -230,36 +231,45 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// A server that refuses before it has read the record is heard: a reset that
+// overtakes its answer is the rare exception, and each try is one try.
 func TestEarlyRefusalOfALargeRecord(t *testing.T) {
-	const answer = "HTTP/1.1 413 Content Too Large\r\nContent-Type: application/problem+json\r\nContent-Length: 19\r\n\r\n{\"title\":\"too big\"}"
-	for name, hangUp := range map[string]bool{"reset": true, "stays open unread": false} {
-		t.Run(name, func(t *testing.T) {
+	const answer = "HTTP/1.1 %d No\r\nContent-Type: application/problem+json\r\nContent-Length: 19\r\n\r\n{\"title\":\"too big\"}"
+	for _, tc := range []struct {
+		status int
+		class  Class
+		mute   bool // the server neither reads on nor hangs up
+		tries  int
+	}{
+		{413, Rejected, false, 200}, {401, AuthFailed, false, 40}, {429, Retry, false, 40}, {413, Rejected, true, 10},
+	} {
+		t.Run(fmt.Sprintf("%d mute %v", tc.status, tc.mute), func(t *testing.T) {
 			end := make(chan struct{})
 			s := newRawServer(t, func(s *rawServer, c net.Conn, br *bufio.Reader) {
 				if _, err := br.Peek(1); err != nil {
 					return
 				}
 				s.hits.Add(1)
-				io.WriteString(c, answer)
-				if !hangUp {
+				fmt.Fprintf(c, answer, tc.status)
+				if tc.mute {
 					<-end
 				}
 			})
 			defer close(end)
 			c := newTestClient(t, s.url(), nil)
 			r := record(1)
-			size := 1 << 20
-			if !hangUp {
-				size = 16 << 20 // more than the socket buffers take
-			}
-			r.Body = []byte(`"` + strings.Repeat("x", size) + `"`)
-			for i := range 20 {
-				if o := c.Send(t.Context(), r); o.Class != Rejected || o.Status != 413 || o.Problem != "too big" || !o.Wrote {
+			r.Body = []byte(`"` + strings.Repeat("x", 8<<20) + `"`) // more than the socket buffers take
+			resets := 0
+			for i := range tc.tries {
+				o := c.Send(t.Context(), r)
+				if o.Status == 0 && o.Class == Retry && o.Wrote && !errors.Is(o.Err, ErrTimeout) {
+					resets++
+				} else if o.Class != tc.class || o.Status != tc.status || o.Problem != "too big" || !o.Wrote {
 					t.Fatalf("send %d: %+v", i, o)
 				}
 			}
-			if h := s.hits.Load(); h != 20 {
-				t.Errorf("%d hits", h)
+			if h := s.hits.Load(); h != int64(tc.tries) || resets*20 > tc.tries {
+				t.Errorf("%d hits and %d resets in %d tries", h, resets, tc.tries)
 			}
 		})
 	}

@@ -75,15 +75,17 @@ func (b *Breaker) Allow(now time.Time) (p Permit, retryAt time.Time, ok bool, er
 // come back, with Neutral where nothing was learnt: a probe's place is taken
 // until then or until its lease ends. The error is the store's, as in Allow.
 func (b *Breaker) Record(p Permit, v Verdict, now time.Time) error {
+	cfg := b.cfg
+	cfg.eager = cfg.Eager != nil && cfg.Eager(now)
 	b.mu.Lock()
 	defer b.unlock()
 	err := b.refresh(now)
 	u := rand.Float64()
-	if b.cfg.Record(b.state, p.Gen, v, now.Add(b.ahead), u) == b.state {
+	if cfg.Record(b.state, p.Gen, v, now.Add(b.ahead), u) == b.state {
 		return err
 	}
 	return b.update(now, func(s State, clock time.Time) State {
-		return b.cfg.Record(s, p.Gen, v, clock, u)
+		return cfg.Record(s, p.Gen, v, clock, u)
 	})
 }
 

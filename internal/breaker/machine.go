@@ -2,8 +2,8 @@ package breaker
 
 import "time"
 
-// Config tunes a breaker. Zero values of all but Jitter stand for those of
-// [DefaultConfig].
+// Config tunes a breaker. Zero values of all but Jitter and Eager stand for those
+// of [DefaultConfig].
 type Config struct {
 	Threshold  int           // consecutive failures that open it
 	Window     time.Duration // within which they have to fall, counted from the first
@@ -11,6 +11,12 @@ type Config struct {
 	OpenMax    time.Duration // up to this
 	ProbeLease time.Duration // a probe unanswered for so long counts as lost; longer than a request may take
 	Jitter     float64       // share, 0 to 1, by which an open time may fall short
+
+	// Eager, if not nil, says whether failures are expected at now: half the
+	// Threshold, rounded up, is enough then. [Breaker] asks it, outside its
+	// locks; the functions below ask nobody.
+	Eager func(now time.Time) bool
+	eager bool // what it said
 }
 
 // DefaultConfig returns the command's defaults.
@@ -82,7 +88,7 @@ func (c Config) Record(s State, gen uint64, v Verdict, now time.Time, u float64)
 			if s.Failures == 0 || now.Sub(s.FirstFailure) > c.Window {
 				s.Failures, s.FirstFailure = 0, now
 			}
-			if s.Failures++; s.Failures >= c.Threshold {
+			if s.Failures++; s.Failures >= c.threshold() {
 				return c.open(s, now, u)
 			}
 		}
@@ -100,6 +106,15 @@ func (c Config) Record(s State, gen uint64, v Verdict, now time.Time, u float64)
 		}
 	}
 	return s // in phase Open no permit is out
+}
+
+// threshold is that in force. The count of failures is kept as if it were the
+// full one, so that it stands when eagerness ends.
+func (c Config) threshold() int {
+	if c.eager {
+		return c.Threshold - c.Threshold/2
+	}
+	return c.Threshold
 }
 
 func (c Config) open(s State, now time.Time, u float64) State {

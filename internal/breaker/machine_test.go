@@ -3,6 +3,7 @@ package breaker
 import (
 	"encoding/json/v2"
 	"math"
+	"reflect"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func TestHostileStates(t *testing.T) {
 func TestZeroConfigIsTheDefaultWithoutJitter(t *testing.T) {
 	want := DefaultConfig()
 	want.Jitter = 0
-	if got := (Config{}).filled(); got != want {
+	if got := (Config{}).filled(); !reflect.DeepEqual(got, want) { // Eager, a function, is nil in both
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	c := Config{Open: time.Hour, OpenMax: time.Minute, Jitter: math.NaN()}.filled()

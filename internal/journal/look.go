@@ -18,6 +18,7 @@ type Sighting struct {
 	File    string
 	Line    int64
 	Again   bool // an earlier run may have sent the record
+	Known   bool // an earlier run had it, with this content
 }
 
 // Look remembers a record and says whether it is to be sent. The first record of
@@ -29,7 +30,7 @@ func (j *Journal) Look(i *Intent) Sighting {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	x := j.index
-	id, again := x.identify(i), false
+	id, again, known := x.identify(i), false, false
 	if n, ok := x.byKey(id.key); ok {
 		e := *x.at(n)
 		same := e.content == 0 || e.content == id.content
@@ -41,18 +42,18 @@ func (j *Journal) Look(i *Intent) Sighting {
 		case e.fate() == unknown:
 			j.unknown--
 		}
-		again = e.fate() != free
+		again, known = e.fate() != free, same
 	}
 	if n, ok := x.bySpot(id.spot); ok {
 		if e := *x.at(n); e.key != id.key && (e.met() || e.fate() != free) {
 			x.add(id, j.run.ID, i.File, i.Line, met, true)
 			s := j.sighting(SameSpot, n)
-			s.Again = again
+			s.Again, s.Known = again, known
 			return s
 		}
 	}
 	x.add(id, j.run.ID, i.File, i.Line, met, false)
-	return Sighting{Again: again}
+	return Sighting{Again: again, Known: known}
 }
 
 // Overtaken reports whether the ledger holds a later version of a record that

@@ -45,6 +45,80 @@ func TestPoisonStop(t *testing.T) {
 	}
 }
 
+// What an earlier run had and the server refuses again is no news.
+func TestKnownRecordsAreNoPoison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(100), func(string, int) Outcome { return refused })
+		b.cfg.PoisonStop = 10
+		s, err := b.runWith(context.Background(), &familiar{b.journal})
+		if err != nil || s.Rejected != 100 {
+			t.Fatalf("%+v, %v", s.Counts, err)
+		}
+	})
+}
+
+// familiar has had every record.
+type familiar struct{ *notebook }
+
+func (f *familiar) Look(r *Record) Sighting {
+	s := f.notebook.Look(r)
+	s.Known = true
+	return s
+}
+
+// At the start the number of requests in flight doubles step by step.
+func TestRamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(100), func(string, int) Outcome { return ok })
+		b.server.latency, b.cfg.Concurrency, b.cfg.Ramp = time.Hour, 8, time.Second
+		soft, stop := context.WithCancel(context.Background())
+		hard, abandon := context.WithCancel(context.Background())
+		var most []int
+		for n := range 5 {
+			time.AfterFunc(time.Duration(n)*time.Second+time.Second/2, func() {
+				b.server.mu.Lock()
+				most = append(most, b.server.most)
+				b.server.mu.Unlock()
+			})
+		}
+		time.AfterFunc(time.Minute, func() { stop(); abandon() })
+		if _, err := Run(hard, soft, b.cfg, b.parts(b.journal)); !errors.Is(err, ErrStopped) {
+			t.Fatal(err)
+		}
+		if !slices.Equal(most, []int{1, 2, 4, 8, 8}) {
+			t.Errorf("%v in flight", most)
+		}
+		// A short run does not wait for it.
+		b = newBench(records(1), func(string, int) Outcome { return ok })
+		b.cfg.Concurrency, b.cfg.Ramp = 64, time.Minute
+		start := time.Now()
+		if s, err := b.run(context.Background()); err != nil || s.Acked != 1 || time.Since(start) > time.Second {
+			t.Errorf("%+v after %s, %v", s, time.Since(start), err)
+		}
+	})
+}
+
+// A record that was turned away before it was processed is sent again at once,
+// at no cost; not for ever.
+func TestTurnedAwayIsFree(t *testing.T) {
+	away := Outcome{Class: ClassRetry, Verdict: VerdictNeutral, Err: errors.New("server is closing the connection")}
+	for turns, acked := range map[int]bool{3: true, 100: false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(records(1), func(_ string, call int) Outcome {
+				if call <= turns {
+					return away
+				}
+				return ok
+			})
+			b.budget.have, b.cfg.MaxAttempts = 0, 1
+			s, err := b.run(context.Background())
+			if err != nil || (s.Acked == 1) != acked || s.Calls > maxTurns+1 {
+				t.Fatalf("%d turns: %+v, %v", turns, s, err)
+			}
+		})
+	}
+}
+
 // An attempt ends before the deadline by the reserve, and the record it was for
 // is deferred.
 func TestReserveIsKept(t *testing.T) {

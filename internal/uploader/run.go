@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,9 +35,11 @@ type job struct {
 	throttles int
 	rateWait  time.Duration // since the last attempt
 	gateWait  time.Duration // since the last attempt
+	turns     int           // how often in a row it was turned away unprocessed
 	broke     int           // how often it found the retry budget empty
 	history   []Try
 	unknown   bool // a request was written and never answered
+	known     bool // an earlier run had it
 	again     bool // an earlier run may have sent it
 	wrote     bool // a request was written
 	intended  bool // its intent is in the journal
@@ -104,8 +107,11 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 	schedulerDone := make(chan struct{})
 	go func() { r.schedule(); close(schedulerDone) }()
 	var workers sync.WaitGroup
-	for range cfg.Concurrency {
-		workers.Go(func() { r.work(hard) })
+	for n := range cfg.Concurrency {
+		workers.Go(func() {
+			r.ramp(n, schedulerDone)
+			r.work(hard)
+		})
 	}
 	workers.Wait()
 	<-schedulerDone
@@ -126,6 +132,19 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 		return s, fmt.Errorf("%w: the sums do not balance: %+v", ErrLocal, s.Counts)
 	}
 	return s, nil
+}
+
+// ramp lets the n-th worker begin when its turn comes: the number of those at
+// work doubles with each step, so that a server that sleeps is not hit by all at
+// once.
+func (r *run) ramp(n int, over <-chan struct{}) {
+	if wait := r.cfg.Ramp * time.Duration(bits.Len(uint(n))); wait > 0 {
+		select {
+		case <-time.After(wait):
+		case <-r.stopping.Done():
+		case <-over:
+		}
+	}
 }
 
 // fed is what one call of Feed.Next returned.
@@ -214,7 +233,7 @@ func (r *run) admit(item Item) *job {
 	if seen.Sight == SightSameSpot && r.cfg.AcceptCorrections {
 		seen.Sight = SightNew
 	}
-	j.again = seen.Again
+	j.again, j.known = seen.Again, seen.Known
 	switch seen.Sight {
 	case SightNew:
 		return j

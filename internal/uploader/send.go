@@ -48,29 +48,27 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	}
 	j.owes = nil
 	// path, breaker: the first that is fit to be used.
-	p, done, retryAt := r.choose(time.Now(), len(j.rec.Body))
+	p, done, retryAt := r.choose(time.Now())
 	if p == nil {
 		return r.allDown(j, retryAt)
 	}
 	// gate: the server asked everyone to wait.
 	if d := p.Gate.Delay(time.Now(), r.parts.Rand()); d > 0 {
-		done(VerdictNeutral, time.Now())
+		done(VerdictNeutral, time.Now(), 0)
 		j.gateWait += d
 		return r.shut(j, d, "gate closed")
 	}
 	// limiter, permit: the rate we were given, what the path bears. They fail
 	// only when the run ends first.
-	before := time.Now()
-	if err := r.leave(p); err != nil {
-		done(VerdictNeutral, time.Now())
+	if err := r.leave(j, p); err != nil {
+		done(VerdictNeutral, time.Now(), 0)
 		b, problem := r.stopBucket()
 		r.finish(j, b, problem, time.Time{})
 		return false
 	}
-	j.rateWait += time.Since(before)
 	// The wait may have used up the time there was.
 	if timeout, ok = r.slice(time.Now()); !ok {
-		done(VerdictNeutral, time.Now())
+		done(VerdictNeutral, time.Now(), 0)
 		r.giveBack(p, Attempted{}, true)
 		r.finish(j, Deferred, "deadline reached", time.Time{})
 		return false
@@ -95,7 +93,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		r.parts.Meter(attempted)
 	}
 	throttleWait, verdict := r.throttle(p, out, started, now)
-	done(verdict, now)
+	done(verdict, now, len(j.rec.Body))
 	if verdict == VerdictOK {
 		// Only an answer ends an outage: a probe let through is none yet.
 		r.haltMu.Lock()
@@ -115,7 +113,8 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	case ClassRejected:
 		j.remember(p, started, out, 0)
 		r.finish(j, Rejected, "", time.Time{})
-		if n := r.cfg.PoisonStop; n > 0 && r.poison.dose(out.Status) >= n {
+		// One that an earlier run had tells nothing new.
+		if n := r.cfg.PoisonStop; n > 0 && !j.known && r.poison.dose(out.Status) >= n {
 			r.fault(fmt.Errorf("%w: %d times status %d in a row, the last: %s", ErrPoison, n, out.Status, j.problem))
 		}
 		return false
@@ -131,8 +130,19 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	return r.again(j, p, out, started, throttleWait)
 }
 
+// maxTurns is how often in a row a record may be turned away before it was
+// processed, as by a connection that the server is closing, and be sent again at
+// no cost.
+const maxTurns = 5
+
 // again decides what becomes of a record whose attempt failed for now.
 func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.Duration) bool {
+	if out.Verdict == VerdictNeutral && !out.Wrote && !out.Throttled && j.turns < maxTurns {
+		j.turns++
+		j.remember(p, started, out, 0)
+		return r.park(j, 0, j.problem)
+	}
+	j.turns = 0
 	if out.Throttled {
 		j.throttles++
 	} else {
@@ -186,27 +196,32 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 	return wait, verdict
 }
 
-// choose returns the first path whose breaker lets a request of so many bytes
-// through, or the earliest time at which one will.
-func (r *run) choose(now time.Time, bytes int) (*Path, func(Verdict, time.Time), time.Time) {
-	var earliest time.Time
+// choose returns the first path whose breaker lets a request through, or the
+// earliest time at which one will. done takes the bytes of the request, 0 when
+// it was not sent after all.
+func (r *run) choose(now time.Time) (p *Path, done func(v Verdict, at time.Time, bytes int), retryAt time.Time) {
 	for _, i := range r.order(now) {
 		p := &r.parts.Paths[i]
-		done, retryAt, ok := p.Breaker.Allow(now)
-		if ok && r.parts.Chooser == nil {
-			return p, done, time.Time{}
-		}
+		record, at, ok := p.Breaker.Allow(now)
 		if ok {
-			return p, func(v Verdict, at time.Time) { done(v, at); r.parts.Chooser.Done(i, v, bytes, at) }, time.Time{}
+			return p, func(v Verdict, at time.Time, bytes int) {
+				record(v, at)
+				if r.parts.Chooser != nil {
+					r.parts.Chooser.Done(i, v, bytes, at)
+				}
+			}, time.Time{}
 		}
 		if r.parts.Chooser != nil {
-			r.parts.Chooser.Refused(i, retryAt, now)
+			r.parts.Chooser.Refused(i, at, now)
 		}
-		if earliest.IsZero() || retryAt.Before(earliest) {
-			earliest = retryAt
+		if retryAt.IsZero() || at.Before(retryAt) {
+			retryAt = at
 		}
 	}
-	return nil, nil, earliest
+	if retryAt.IsZero() { // no path may be used at all
+		retryAt = now.Add(time.Second)
+	}
+	return nil, nil, retryAt
 }
 
 func (r *run) order(now time.Time) []int {
@@ -216,15 +231,21 @@ func (r *run) order(now time.Time) []int {
 	return r.asGiven
 }
 
-// leave waits for the rate and for a permit.
-func (r *run) leave(p *Path) error {
-	for _, l := range []Limiter{r.parts.Limiter, p.Limiter} {
-		if l == nil {
+// leave waits for the rate this side was given, for the one the path's server
+// bears, and for a permit.
+func (r *run) leave(j *job, p *Path) error {
+	for _, l := range []struct {
+		limiter Limiter
+		wait    *time.Duration
+	}{{r.parts.Limiter, &j.rateWait}, {p.Limiter, &j.gateWait}} {
+		if l.limiter == nil {
 			continue
 		}
-		if err := l.Wait(r.stopping); err != nil {
+		before := time.Now()
+		if err := l.limiter.Wait(r.stopping); err != nil {
 			return err
 		}
+		*l.wait += time.Since(before)
 	}
 	if p.Permits == nil {
 		return nil

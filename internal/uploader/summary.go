@@ -2,10 +2,11 @@ package uploader
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"trafficup/internal/histogram"
 )
 
 // Counts is what became of the records that were read.
@@ -81,7 +82,7 @@ type tally struct {
 	mu      sync.Mutex
 	s       Summary // guarded by mu
 	reasons map[reason]*Reason
-	hist    histogram
+	hist    histogram.Histogram
 }
 
 type reason struct {
@@ -139,7 +140,7 @@ func (t *tally) call(p *Path, out Outcome, retry bool) {
 	}
 	t.s.CallsByPath[p.Name]++
 	if out.Status != 0 {
-		t.hist.add(out.Duration)
+		t.hist.Add(out.Duration)
 	}
 }
 
@@ -195,43 +196,10 @@ func (t *tally) summary(d time.Duration, deadline time.Time) Summary {
 	slices.SortFunc(s.Reasons, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Bucket, b.Bucket), cmp.Compare(a.Text, b.Text))
 	})
-	s.Latency = Latency{t.hist.quantile(.5), t.hist.quantile(.95), t.hist.quantile(.99), t.hist.max}
+	s.Latency = Latency{t.hist.Quantile(.5), t.hist.Quantile(.95), t.hist.Quantile(.99), t.hist.Max()}
 	s.Duration = d
 	if !deadline.IsZero() {
 		s.DeadlineMargin = time.Until(deadline)
 	}
 	return s
-}
-
-// histogram keeps durations in buckets 5 % wide, from 10 µs to above an hour.
-type histogram struct {
-	buckets [420]int64
-	count   int64
-	max     time.Duration
-}
-
-const (
-	histMin   = 10 * time.Microsecond
-	histWidth = 1.05
-)
-
-func (h *histogram) add(d time.Duration) {
-	i := 0
-	if d > histMin {
-		i = min(len(h.buckets)-1, int(math.Log(float64(d)/float64(histMin))/math.Log(histWidth)))
-	}
-	h.buckets[i]++
-	h.count++
-	h.max = max(h.max, d)
-}
-
-// quantile returns the upper edge of the bucket that holds the q-quantile.
-func (h *histogram) quantile(q float64) time.Duration {
-	left := int64(math.Ceil(q * float64(h.count)))
-	for i, n := range h.buckets {
-		if left -= n; n > 0 && left <= 0 {
-			return min(h.max, time.Duration(float64(histMin)*math.Pow(histWidth, float64(i+1))))
-		}
-	}
-	return 0
 }

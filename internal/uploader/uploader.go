@@ -102,7 +102,7 @@ type Outcome struct {
 // Link is what was measured of the connection an answer came by: the counts
 // since the answer before it.
 type Link struct {
-	RTT, RTTVar                 time.Duration
+	RTT, RTTVar, MinRTT         time.Duration
 	Segments, Retransmits, Lost uint64
 }
 
@@ -136,6 +136,7 @@ type Sighting struct {
 	Place Place  // file and line of the earlier record
 	Run   string // in which it was met; empty: this one
 	Again bool   // an earlier run may have sent the record
+	Known bool   // an earlier run had it, with this content
 }
 
 // Attempted is one attempt that was made.
@@ -311,6 +312,7 @@ type Config struct {
 	RequestTimeout    time.Duration // one attempt
 	RetryAfterCap     time.Duration // longer waits defer the record
 	HaltAfter         time.Duration // all paths open that long: halt
+	Ramp              time.Duration // at the start, between twice as many requests in flight and as many again; 0: none
 	IntakeGap         time.Duration // between new records while the retry budget is empty
 	Deadline          time.Time     // zero: none
 	Reserve           time.Duration // of the time to the deadline, for winding down

@@ -1,0 +1,150 @@
+// Package netpath chooses the path for the next request among several that lead
+// to the same API.
+//
+// [Windows] say when a path is under maintenance. A [Chooser] orders the paths by
+// them, by how each has fared and by what it may carry. It never forbids the
+// last path: whether a request passes there is for the breaker to say, which is
+// asked along the order.
+package netpath
+
+import (
+	"sync"
+	"time"
+)
+
+// Verdict is what the end of a request says about the path.
+type Verdict int
+
+// The verdicts.
+const (
+	OK Verdict = iota
+	Fail
+	Neutral // nothing
+)
+
+// Config tunes a [Chooser].
+type Config struct {
+	Names   []string // of the paths, the most wanted first
+	Windows Windows
+
+	// Failback is how long a path that returns has to be well before it is
+	// trusted; 0: 30 s. It doubles, up to 10 min, each time a return does not
+	// last, and every 10 min of trust take one doubling back.
+	Failback time.Duration
+	// Canary is the share of requests, 0 to 1, that try a path not trusted
+	// yet; 0: 0.01.
+	Canary float64
+	// CanaryFallback is the share of requests, 0 to 1, that try the second path
+	// though nothing is wrong with the first.
+	CanaryFallback float64
+	Quota          map[int]Quota // by index of the path
+}
+
+// Quota bounds what a metered path carries. Zero values bound nothing.
+type Quota struct {
+	Bytes int64   // of requests
+	Share float64 // of all requests sent so far, 0 to 1
+}
+
+func (q Quota) allows(sent, bytes, total int64) bool {
+	return (q.Bytes <= 0 || bytes < q.Bytes) && (q.Share <= 0 || float64(sent) <= q.Share*float64(total))
+}
+
+// Chooser orders the paths for the next request. Each call takes the time, which
+// should carry a monotonic reading: then only windows follow the wall clock.
+// Safe for concurrent use.
+type Chooser struct {
+	cfg Config
+
+	mu    sync.Mutex
+	state state // guarded by mu
+}
+
+// NewChooser returns a chooser that trusts all paths.
+func NewChooser(cfg Config) *Chooser {
+	if cfg.Failback <= 0 {
+		cfg.Failback = 30 * time.Second
+	}
+	if cfg.Canary <= 0 {
+		cfg.Canary = 0.01
+	}
+	return &Chooser{cfg: cfg, state: state{paths: make([]pathState, len(cfg.Names))}}
+}
+
+// Order returns the indexes of the usable paths, the best for this request
+// first. A path whose quota is spent is left out. The caller goes by the first
+// whose breaker lets it, tells of those that did not with Refused, and of the
+// end of the request with Done. u, uniform in [0, 1), selects the requests that
+// try a path.
+func (c *Chooser) Order(now time.Time, u float64) []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var order []int
+	c.state, order = c.cfg.order(c.state, now, u)
+	return order
+}
+
+// Refused tells that the breaker of a path let a request not through, and when
+// to ask it again. The path is not trusted from then on.
+func (c *Chooser) Refused(path int, retryAt, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = c.cfg.refused(c.state, path, retryAt, now)
+}
+
+// Done tells the end of a request by a path and how many bytes it had. A neutral
+// one without bytes counts as never sent.
+func (c *Chooser) Done(path int, v Verdict, bytes int, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = c.cfg.done(c.state, path, v, bytes, now)
+}
+
+// PathStatus is how one path stands.
+type PathStatus struct {
+	Name     string
+	Trusted  bool
+	InWindow bool
+	Until    time.Time // end of the window it is in; else zero
+
+	Sent, Bytes int64 // requests that went by it, and their bytes
+
+	// OnFallbackSince is since when requests go by this path in place of the
+	// first; zero if they do not. FallbackTotal is for how long they did in all.
+	OnFallbackSince time.Time
+	FallbackTotal   time.Duration
+}
+
+// Status returns how the paths stand at now, in their configured order.
+func (c *Chooser) Status(now time.Time) []PathStatus {
+	s := c.at(now)
+	all := make([]PathStatus, len(s.paths))
+	for i, p := range s.paths {
+		all[i] = PathStatus{
+			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.inWindow,
+			Sent: p.sent, Bytes: p.bytes, FallbackTotal: p.onFallback,
+		}
+		if p.inWindow {
+			all[i].Until = p.windowEnd
+		}
+		if i > 0 && i == s.head {
+			all[i].OnFallbackSince = s.since
+		}
+	}
+	return all
+}
+
+// FallbackFor returns for how long up to now requests went by another path than
+// the first: planned while that was inside a window, else unplanned. Single
+// requests that try a path do not count.
+func (c *Chooser) FallbackFor(now time.Time) (planned, unplanned time.Duration) {
+	s := c.at(now)
+	return s.planned, s.unplanned
+}
+
+// at returns the state as of now and leaves the one that is kept alone.
+func (c *Chooser) at(now time.Time) state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cfg.at(c.state, now)
+}

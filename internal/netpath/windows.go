@@ -1,0 +1,59 @@
+package netpath
+
+import "time"
+
+// Windows are the maintenance windows of all paths. Windows of a path that
+// overlap or meet count as one.
+type Windows []Window
+
+// endless is how far ahead an end is looked for. Windows come back every week,
+// so those that leave no gap for so long never leave one.
+const endless = 8 * day
+
+// In reports whether path is in a window at t, and when that ends. For windows
+// that never end, until is more than a week ahead.
+func (ws Windows) In(path string, t time.Time) (until time.Time, in bool) {
+	start, end, ok := ws.span(path, t)
+	if !ok || t.Before(start) {
+		return time.Time{}, false
+	}
+	return end, true
+}
+
+// Next returns when the next window of path begins after t, the one t lies in
+// left aside. ok is false if there is none.
+func (ws Windows) Next(path string, t time.Time) (start time.Time, ok bool) {
+	after := t
+	if until, in := ws.In(path, t); in {
+		if until.Sub(t) >= endless {
+			return time.Time{}, false
+		}
+		after = until
+	}
+	start, _, ok = ws.span(path, after)
+	return start, ok
+}
+
+// span is Window.Span over all windows of path. ok is false if it has none.
+func (ws Windows) span(path string, t time.Time) (start, end time.Time, ok bool) {
+	for _, w := range ws {
+		if w.path != path {
+			continue
+		}
+		if s, e := w.Span(t); !ok || s.Before(start) {
+			start, end, ok = s, e, true
+		}
+	}
+	for grown := ok; grown && end.Sub(t) < endless; {
+		grown = false
+		for _, w := range ws {
+			if w.path != path {
+				continue
+			}
+			if s, e := w.Span(end); !s.After(end) {
+				end, grown = e, true
+			}
+		}
+	}
+	return start, end, ok
+}

@@ -1,0 +1,141 @@
+package ratelimit
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	rampStep   = 250 * time.Millisecond // in which the first rate doubles
+	enough     = 20                     // calls a goodput is judged by: less is noise
+	lowest     = 0.5                    // calls per second: someone has to notice when it is over
+	firstDip   = 0.2                    // by what part the rate falls below a ceiling newly met
+	leastDip   = 0.02                   // and below one that proved itself time and again
+	confirmed  = 0.03                   // by what part two measurements of a ceiling may differ and still be one
+	leastTrust = 0.25                   // see ceiling.trust
+	climbTime  = 900 * time.Millisecond // back to the ceiling, for a dip of 1; longer for a smaller one
+)
+
+// ceiling learns from refusals alone what a server bears. Until the first one
+// the rate doubles every rampStep. After it the rate follows the cubic curve of
+// RFC 9438 around the wall, the ceiling as last measured: a dip below, a steep
+// return, long near the wall, then ever faster beyond it. Each time a wall
+// proves right the dip is halved and the climb takes twice as long.
+//
+// What is measured: at the moment of a refusal the server's bucket is empty.
+// Between two such moments it has handed out exactly what it gained, or less if
+// it was full at some time, so the goodput between them is the ceiling or
+// below. The rate the refused call was sent at is the ceiling or above.
+type ceiling struct {
+	base  float64       // calls per second the ramp begins with; 0: no ramp
+	wall  float64       // calls per second; 0: not met yet
+	dip   float64       // part of wall
+	trust float64       // from 0, the wall is what went through, to 1, it is the rate that was refused
+	age   time.Duration // on the ramp or the curve: time in which the rate was what held calls back
+
+	cut   time.Time // a refusal of a call sent before is part of the last one
+	since time.Time // of the counting: a moment with an empty bucket, or the first call
+	oks   int       // since then
+	wait  time.Time // nothing is sent before
+}
+
+// rate returns calls per second, which may be infinite, at an age of c.age - ago.
+func (c *ceiling) rate(ago time.Duration) float64 {
+	age := max(c.age-ago, 0)
+	switch {
+	case c.wall > 0:
+		x := age.Seconds()/c.climb().Seconds() - 1
+		return max(c.wall*(1+c.dip*x*x*x), lowest)
+	case c.base > 0:
+		return c.base * math.Exp2(age.Seconds()/rampStep.Seconds())
+	}
+	return math.Inf(1)
+}
+
+func (c *ceiling) climb() time.Duration { return time.Duration(float64(climbTime) / c.dip) }
+
+// grow moves on along the curve, for a call that this rate held back for d. One
+// call alone is not worth more than two intervals, nor a doubling: a pause is
+// no proof.
+func (c *ceiling) grow(d time.Duration) {
+	d = min(d, time.Duration(2*float64(time.Second)/c.rate(0)))
+	if c.wall == 0 {
+		d = min(d, rampStep)
+	}
+	c.age += d
+}
+
+// goodput returns the calls per second that went through while counting, and
+// whether they are enough to judge by.
+func (c *ceiling) goodput(now time.Time) (float64, bool) {
+	d := now.Sub(c.since).Seconds()
+	if d <= 0 {
+		return 0, false
+	}
+	return float64(c.oks) / d, c.oks >= enough
+}
+
+// refused takes in the answer to a call that was sent, at rate calls per second,
+// at sent. Of a burst of refusals the first one counts.
+func (c *ceiling) refused(rate float64, sent, now time.Time) {
+	through, judged := c.goodput(now)
+	if sent.Before(c.cut) {
+		// The rest of a burst: the rate is cut. But a burst of some length also
+		// measures, and the first cut may have been far from enough.
+		if c.trust < 1 && judged && through < 0.8*c.wall {
+			c.wall = max(through, lowest)
+			c.cut, c.age = now, 0
+			c.trust = max(0.6*c.trust, leastTrust)
+		}
+		return
+	}
+	c.learn(rate, through, judged)
+	if judged || c.cut.IsZero() {
+		c.since, c.oks = now, 0
+	}
+	c.cut, c.age = now, 0
+	// Two calls' worth for the bucket, so that what comes at the new rate is not
+	// refused for what came at the old one. While the wall is unsure all that is
+	// under way may arrive first.
+	pause := time.Duration(2 * float64(time.Second) / c.rate(0))
+	if c.dip >= firstDip/2 {
+		pause = max(pause, now.Sub(sent))
+	}
+	c.wait = now.Add(min(pause, time.Second))
+}
+
+func (c *ceiling) learn(rate, through float64, judged bool) {
+	switch {
+	case c.wall == 0:
+		c.dip, c.trust = firstDip, 0.8
+		if math.IsInf(rate, 1) {
+			rate = through
+		}
+		c.wall = rate
+	case c.age < c.climb()/4:
+		// Refused again at once: the ceiling came down, or it was the bucket that
+		// let the last wall look too high.
+		c.trust = max(0.6*c.trust, leastTrust)
+		if judged {
+			c.wall = min(through, c.wall*(1-c.dip))
+		} else {
+			c.wall *= 0.8
+			c.dip = min(2*c.dip, firstDip)
+		}
+	case !judged:
+		c.wall = rate
+	case c.age > 5*c.climb()/2:
+		// The ceiling rose. What went through on the way here says little.
+		c.wall, c.dip, c.trust = rate, firstDip, 1
+	default:
+		before := c.wall
+		c.wall = through + c.trust*(rate-through)
+		c.trust = min(2*c.trust, 1)
+		c.dip /= 2
+		if math.Abs(c.wall/before-1) < confirmed {
+			c.dip /= 2
+		}
+		c.dip = max(c.dip, leastDip)
+	}
+	c.wall = max(c.wall, lowest)
+}

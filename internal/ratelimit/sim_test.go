@@ -1,0 +1,155 @@
+package ratelimit
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// night plays workers that send as fast as a Steer lets them, over a link to a
+// server with a token bucket, in virtual time.
+type night struct {
+	workers int
+	rtt     time.Duration
+	rate    float64 // the server's, calls per second
+	burst   int
+	length  time.Duration
+	steer   SteerConfig
+	jitter  func(n int) time.Duration                              // of the n-th call on its way there
+	change  func(at time.Duration, l *rate.Limiter, now time.Time) // the server's mood, before each call
+	headers headers                                                // what it says with each answer
+}
+
+// answer is a call on its way back.
+type answer struct {
+	at, sent time.Time
+	refused  bool
+	header   http.Header
+}
+
+type answers []answer
+
+func (a answers) Len() int           { return len(a) }
+func (a answers) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a answers) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *answers) Push(x any)        { *a = append(*a, x.(answer)) }
+func (a *answers) Pop() any {
+	old := *a
+	last := old[len(old)-1]
+	*a = old[:len(old)-1]
+	return last
+}
+
+// score counts calls by the second in which they were answered.
+type score struct{ ok, refused []int }
+
+// between returns the goodput and the refused part of all calls, in seconds.
+func (s score) between(from, to int) (goodput, refused float64) {
+	var ok, no int
+	for i := from; i < to; i++ {
+		ok, no = ok+s.ok[i], no+s.refused[i]
+	}
+	return float64(ok) / float64(to-from), float64(no) / max(float64(ok+no), 1)
+}
+
+func (n night) play() score {
+	var (
+		s       = NewSteer(n.steer)
+		server  = rate.NewLimiter(rate.Limit(n.rate), n.burst)
+		end     = t0.Add(n.length)
+		seconds = int(n.length / time.Second)
+		result  = score{make([]int, seconds), make([]int, seconds)}
+		idle    = n.workers
+		held    = false
+		under   answers
+		calls   int
+		now     = t0
+		arrived time.Time
+	)
+	for now.Before(end) {
+		d := time.Duration(math.MaxInt64)
+		if idle > 0 {
+			d = min(s.ask(now, held), look)
+			held = d > 0
+		}
+		if d == 0 {
+			idle--
+			calls++
+			there := now.Add(n.rtt / 2)
+			if n.jitter != nil {
+				there = there.Add(n.jitter(calls))
+				if there.Before(arrived) {
+					there = arrived // no call overtakes another
+				}
+				arrived = there
+			}
+			if n.change != nil {
+				n.change(there.Sub(t0), server, there)
+			}
+			a := answer{at: there.Add(n.rtt / 2), sent: now, refused: !server.AllowN(there, 1)}
+			if n.headers != nil {
+				a.header = http.Header{}
+				n.headers(a.header, server, there, a.refused)
+			}
+			heap.Push(&under, a)
+			continue
+		}
+		next := end
+		if d < math.MaxInt64 {
+			next = now.Add(d)
+		}
+		if len(under) == 0 || next.Before(under[0].at) {
+			now = next
+			continue
+		}
+		a := heap.Pop(&under).(answer)
+		now = a.at
+		if !now.Before(end) {
+			break
+		}
+		idle++
+		if a.header != nil {
+			if h, ok := ParseHints(a.header, now); ok {
+				s.Hint(h, now)
+			}
+		}
+		second := int(now.Sub(t0) / time.Second)
+		if a.refused {
+			s.Throttled(a.sent, now)
+			result.refused[second]++
+		} else {
+			s.OK()
+			result.ok[second]++
+		}
+	}
+	return result
+}
+
+// asked is what the workers could send at most, of what the server bears.
+func (n night) asked() float64 { return min(n.rate, float64(n.workers)/n.rtt.Seconds()) }
+
+func (n night) String() string {
+	return fmt.Sprintf("burst %d, %s, %d workers", n.burst, n.rtt, n.workers)
+}
+
+// linkTime is the round trip of post.
+const linkTime = 50 * time.Millisecond
+
+// post sends one record over a link in virtual time and tells whether it was
+// refused.
+func post(h http.Handler, key string) bool {
+	time.Sleep(linkTime / 2)
+	req := httptest.NewRequest(http.MethodPost, "/v1/logs", strings.NewReader("{}"))
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", key)
+	rec := httptest.NewRecorder()
+	h.ServeHTTP(rec, req)
+	time.Sleep(linkTime / 2)
+	return rec.Code == http.StatusTooManyRequests
+}

@@ -1,0 +1,188 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+const (
+	// underHint is the part of a published rate that is used: the clocks of two
+	// machines do not agree to the last call.
+	underHint = 0.99
+	// longestPause bounds what a published reset can hold back. Longer pauses
+	// are the gate's.
+	longestPause = time.Minute
+	// look is how long Wait sleeps at most before it looks at the rate again.
+	look = 250 * time.Millisecond
+)
+
+// SteerConfig bounds a [Steer]. The zero value neither limits nor ramps.
+type SteerConfig struct {
+	Rate  float64 // calls per second at most, whatever is learnt; 0: no bound
+	Burst int     // calls at once within Rate; less than 1 is 1
+	Ramp  float64 // calls per second to begin with, doubling every 250 ms; 0: no ramp
+}
+
+// Steer holds back the calls on one path to the lowest of: the configured rate,
+// the rate its server publishes, and the ceiling learnt from its refusals. It
+// has to be told of every answer. Safe for concurrent use.
+type Steer struct {
+	cfg  SteerConfig
+	turn chan struct{} // held by the first in line, the only one with a timer
+
+	mu        sync.Mutex
+	bound     pace      // guarded by mu; at cfg.Rate
+	own       pace      // guarded by mu; at the rate published or learnt
+	learnt    ceiling   // guarded by mu
+	published published // guarded by mu
+	last      time.Time // guarded by mu; the last call let through
+}
+
+// published is the last hint, as a rate.
+type published struct {
+	rate   float64 // calls per second; 0: none
+	limit  float64
+	window time.Duration // as said, or the longest reset seen with this limit
+	pause  time.Time     // nothing is left before
+	until  time.Time     // the hint is too old after
+}
+
+// NewSteer returns a Steer for one path.
+func NewSteer(cfg SteerConfig) *Steer {
+	cfg.Burst = max(cfg.Burst, 1)
+	return &Steer{cfg: cfg, turn: make(chan struct{}, 1), learnt: ceiling{base: cfg.Ramp}}
+}
+
+// Wait returns nil when a call may be sent, callers in the order they came. It
+// returns ctx's error when that ends first, and at once an error that is
+// [context.DeadlineExceeded] when the next turn would come after ctx's deadline.
+func (s *Steer) Wait(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for held := false; ; held = true {
+		now := time.Now()
+		d := s.ask(now, held)
+		if d == 0 {
+			return nil
+		}
+		if end, ok := ctx.Deadline(); ok && now.Add(d).After(end) {
+			return fmt.Errorf("the rate allows a call in %s only: %w", d, context.DeadlineExceeded)
+		}
+		timer := time.NewTimer(min(d, look))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// Rate returns the calls per second let through at most now; 0: as many as come.
+func (s *Steer) Rate(now time.Time) float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rate := s.rate(now, 0)
+	if s.cfg.Rate > 0 {
+		rate = min(rate, s.cfg.Rate)
+	}
+	if math.IsInf(rate, 1) {
+		return 0
+	}
+	return rate
+}
+
+// OK tells of an answer that was not a refusal, whatever else it was.
+func (s *Steer) OK() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.learnt.oks++
+}
+
+// Throttled tells of an answer "too many requests", received now, to a call
+// sent at sent. Calls that were under way when the rate was last cut count for
+// nothing. How long the server asked to wait is the [Gate]'s business.
+func (s *Steer) Throttled(sent, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rate := s.rate(now, now.Sub(sent))
+	if s.cfg.Rate > 0 {
+		rate = min(rate, s.cfg.Rate)
+	}
+	s.learnt.refused(rate, sent, now)
+}
+
+// Hint tells what an answer said about the server's limits. It replaces what
+// was said before, and is forgotten when nothing follows it.
+func (s *Steer) Hint(h Hint, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.published
+	if h.Window == 0 {
+		// The window is not said, but no reset is further away than it is long.
+		h.Window = h.Reset
+		if h.Limit == p.limit {
+			h.Window = max(h.Window, p.window)
+		}
+	}
+	before := s.rate(now, 0)
+	*p = published{limit: h.Limit, window: h.Window, until: now.Add(max(2*h.Window, h.Reset, 5*time.Second))}
+	switch rate := h.rate(); {
+	case rate == 0:
+		p.pause = now.Add(min(h.Reset, longestPause))
+		if h.Limit > 0 {
+			p.rate = underHint * h.Limit / h.Window.Seconds()
+		}
+	case !math.IsInf(rate, 1):
+		p.rate = underHint * max(rate, 1/longestPause.Seconds())
+	}
+	if p.rate > 0 && p.rate < 0.9*before {
+		s.learnt.cut = now // what was sent faster than this says nothing about it
+	}
+}
+
+// ask returns 0 and counts the call when it may be sent now, or else how long to
+// wait before asking again. held says that this call has waited already.
+func (s *Steer) ask(now time.Time, held bool) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := max(s.own.delay(now), s.bound.delay(now), s.learnt.wait.Sub(now), s.published.pause.Sub(now))
+	if d > 0 {
+		return d
+	}
+	if s.last.IsZero() {
+		s.last, s.learnt.since = now, now
+	}
+	rate, learnt := s.rate(now, 0), s.learnt.rate(0)
+	if held && learnt <= rate && (s.cfg.Rate == 0 || learnt <= s.cfg.Rate) {
+		s.learnt.grow(now.Sub(s.last))
+	}
+	if !math.IsInf(rate, 1) {
+		s.own.take(now, rate, 1)
+	}
+	if s.cfg.Rate > 0 {
+		s.bound.take(now, s.cfg.Rate, s.cfg.Burst)
+	}
+	s.last = now
+	return 0
+}
+
+// rate returns the lower of the published and the learnt rate, the latter as it
+// was some time ago. requires mu.
+func (s *Steer) rate(now time.Time, ago time.Duration) float64 {
+	rate := s.learnt.rate(ago)
+	if s.published.rate > 0 && now.Before(s.published.until) {
+		rate = min(rate, s.published.rate)
+	}
+	return rate
+}
