@@ -30,6 +30,7 @@ type Config struct {
 		KeyForm  string            `mapstructure:"key_form" validate:"oneof=bare quoted"`
 		Body     string            `mapstructure:"body" validate:"oneof=payload envelope"`
 		Accept   []string          `mapstructure:"accept_content_type"`
+		TLS      TLSConfig         `mapstructure:"tls"`
 		Auth     struct {
 			TokenFile string `mapstructure:"token_file"`
 			Token     string `mapstructure:"token"` // environment or file only, never a flag
@@ -105,11 +106,14 @@ type PathConfig struct {
 	MaxAge      time.Duration `mapstructure:"max_age" validate:"min=0"`
 	Rate        float64       `mapstructure:"rate" validate:"min=0"`
 	Quota       string        `mapstructure:"quota"`
-	TLS         struct {
-		CAFile   string `mapstructure:"ca_file"`
-		CertFile string `mapstructure:"cert_file"`
-		KeyFile  string `mapstructure:"key_file"`
-	} `mapstructure:"tls"`
+	TLS         TLSConfig     `mapstructure:"tls"` // in place of api.tls
+}
+
+// TLSConfig names PEM files.
+type TLSConfig struct {
+	CAFile   string `mapstructure:"ca_file"`
+	CertFile string `mapstructure:"cert_file"`
+	KeyFile  string `mapstructure:"key_file"`
 }
 
 // WindowConfig is a maintenance window of a path.
@@ -178,7 +182,7 @@ var options = []option{
 }
 
 // fileOnly are keys that have no flag: maps, and what must not be on a command line.
-var fileOnly = []string{"api.headers", "api.auth.token", "envelope.fields", "breaker.jitter", "paths", "maintenance"}
+var fileOnly = []string{"api.headers", "api.tls", "api.auth.token", "envelope.fields", "breaker.jitter", "paths", "maintenance"}
 
 func addConfigFlags(fs *pflag.FlagSet) {
 	fs.String("config", "", "config file (default: $TRAFFICUP_CONFIG, ./trafficup.yaml, the user's, /etc/trafficup/trafficup.yaml)")

@@ -46,7 +46,11 @@ func (c Config) pathSetups() ([]pathSetup, error) {
 	var all []pathSetup
 	for _, name := range names {
 		if urls[name] != "" {
-			all = append(all, pathSetup{name, urls[name], c.Paths[name]})
+			p := pathSetup{name, urls[name], c.Paths[name]}
+			if p.TLS == (TLSConfig{}) {
+				p.TLS = c.API.TLS
+			}
+			all = append(all, p)
 		}
 	}
 	return all, nil
@@ -101,6 +105,7 @@ type route struct {
 	chooser *netpath.Chooser
 	meter   verdict.Collector
 	clients []client
+	limits  map[string]*ratelimit.Adaptive // by path, with --concurrency=auto
 }
 
 // newRoute builds the ways to the API.
@@ -109,7 +114,7 @@ func newRoute(sys *system, c Config, dir, runID, token string, u *ui) (*route, e
 	if err != nil {
 		return nil, err
 	}
-	r := &route{setups: setups}
+	r := &route{setups: setups, limits: map[string]*ratelimit.Adaptive{}}
 	windows, err := c.windows(setups)
 	if err != nil {
 		return nil, err
@@ -124,11 +129,19 @@ func newRoute(sys *system, c Config, dir, runID, token string, u *ui) (*route, e
 			r.close()
 			return nil, usageError("", "path %s: %w", p.name, err)
 		}
+		if w := api.KeyWarning(p.TLS.KeyFile); w != "" {
+			u.warn(w)
+		}
 		if via != "" {
 			u.note(fmt.Sprintf("%s goes through the proxy %s", p.name, via))
 		}
 		r.clients = append(r.clients, cl)
-		r.paths = append(r.paths, c.newPath(p, cl, store, windows, runID, token, u))
+		path := c.newPath(p, cl, store, windows, runID, token, u)
+		if c.Upload.Concurrency == "auto" {
+			limit := ratelimit.NewAdaptive(ratelimit.AdaptiveConfig{Max: c.workers()})
+			path.Permits, r.limits[p.name] = permits{limit}, limit
+		}
+		r.paths = append(r.paths, path)
 	}
 	return r, nil
 }
@@ -145,14 +158,10 @@ func (c Config) newPath(p pathSetup, cl client, store breaker.Store, windows net
 		u.breakerChanged(p.name, from, to, s)
 	})
 	steer := ratelimit.NewSteer(ratelimit.SteerConfig{Rate: p.Rate})
-	path := uploader.Path{
+	return uploader.Path{
 		Name: p.name, Sender: &sender{client: cl, runID: runID, token: token, steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
 		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin), Limiter: steer,
 	}
-	if c.Upload.Concurrency == "auto" {
-		path.Permits = permits{ratelimit.NewAdaptive(ratelimit.AdaptiveConfig{Max: c.workers()})}
-	}
-	return path
 }
 
 func (c Config) breakerStore(dir string) breaker.Store {

@@ -75,6 +75,7 @@ type pathway struct {
 	Timeouts    int64   `json:"timeouts"`
 	Throttled   int64   `json:"throttled"`
 	FallbackS   float64 `json:"fallback_seconds"`
+	Limit       int     `json:"concurrency,omitzero"` // found by --concurrency=auto
 }
 
 type reasonCount struct {
@@ -248,9 +249,14 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 		if n > 0 {
 			r.FallbackS += st.FallbackTotal.Seconds()
 		}
+		limit := 0
+		if a := ways.limits[st.Name]; a != nil {
+			limit = a.Limit()
+			r.lines = append(r.lines, fmt.Sprintf("permits %d at once on %s when it ended", limit, st.Name))
+		}
 		r.Pathways = append(r.Pathways, pathway{
 			Name: st.Name, Calls: f.Attempts, Answered: f.Answered, RTTMS: ms(f.RTT.P50), ServiceMS: ms(f.Service.P50),
-			Retransmits: f.Retransmits, Segments: f.Segments, Timeouts: f.Timeouts, Throttled: f.Throttled, FallbackS: st.FallbackTotal.Seconds(),
+			Retransmits: f.Retransmits, Segments: f.Segments, Timeouts: f.Timeouts, Throttled: f.Throttled, FallbackS: st.FallbackTotal.Seconds(), Limit: limit,
 		})
 	}
 }

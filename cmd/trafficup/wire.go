@@ -121,7 +121,7 @@ func (s *sender) tell(o api.Outcome, sent time.Time) {
 	switch {
 	case o.Throttled:
 		s.steer.Throttled(sent, now)
-	case o.Class == api.Acked:
+	case o.Status != 0:
 		s.steer.OK()
 	}
 }

@@ -19,13 +19,16 @@ const (
 // ceiling learns from refusals alone what a server bears. Until the first one
 // the rate doubles every rampStep. After it the rate follows the cubic curve of
 // RFC 9438 around the wall, the ceiling as last measured: a dip below, a steep
-// return, long near the wall, then ever faster beyond it. Each time a wall
-// proves right the dip is halved and the climb takes twice as long.
+// return, long near the wall, then ever faster beyond it. Each time a wall is
+// met the dip is halved, or quartered if the wall is where it was, and the climb
+// takes as many times longer.
 //
 // What is measured: at the moment of a refusal the server's bucket is empty.
 // Between two such moments it has handed out exactly what it gained, or less if
-// it was full at some time, so the goodput between them is the ceiling or
-// below. The rate the refused call was sent at is the ceiling or above.
+// it was full at some time, so the goodput between them is the ceiling or below.
+// The rate the refused call was sent at is the ceiling or above. A bucket that
+// holds much hides the ceiling from the second number, one that holds little
+// from the first; which it is shows when a wall is refused at once.
 type ceiling struct {
 	base  float64       // calls per second the ramp begins with; 0: no ramp
 	wall  float64       // calls per second; 0: not met yet
@@ -85,7 +88,7 @@ func (c *ceiling) refused(rate float64, sent, now time.Time) {
 		if c.trust < 1 && judged && through < 0.8*c.wall {
 			c.wall = max(through, lowest)
 			c.cut, c.age = now, 0
-			c.trust = max(0.6*c.trust, leastTrust)
+			c.trust = max(c.trust/2, leastTrust)
 		}
 		return
 	}
@@ -115,7 +118,7 @@ func (c *ceiling) learn(rate, through float64, judged bool) {
 	case c.age < c.climb()/4:
 		// Refused again at once: the ceiling came down, or it was the bucket that
 		// let the last wall look too high.
-		c.trust = max(0.6*c.trust, leastTrust)
+		c.trust = max(c.trust/2, leastTrust)
 		if judged {
 			c.wall = min(through, c.wall*(1-c.dip))
 		} else {

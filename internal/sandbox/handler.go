@@ -34,6 +34,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.gone()
 	}
 	f := s.decide(c)
+	s.publish(w.Header(), c)
 	if !sleep(r.Context(), f.wait) {
 		s.gone()
 		return
@@ -56,6 +57,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.answer(w, a)
+	}
+}
+
+// publish tells of the limits, in the words of the draft standard for RateLimit
+// header fields.
+func (s *Server) publish(h http.Header, c call) {
+	for i, r := range s.scenario.rules {
+		if r.published && r.when.covers(c.elapsed, c.number) {
+			window := map[string]int{"second": 1, "minute": 60, "hour": 3600}[r.per]
+			left := max(0, int(s.limits[i].TokensAt(c.now)))
+			h.Add("RateLimit-Policy", fmt.Sprintf(`"limit-%d";q=%d;w=%d`, i, r.rate, window))
+			h.Add("RateLimit", fmt.Sprintf(`"limit-%d";r=%d;t=%d`, i, left, window))
+		}
 	}
 }
 

@@ -63,6 +63,7 @@ lose 1% of answers until 20s
 reset 0.5% of calls
 hold 1% of answers for 12s
 limit 200 per second, burst 50, retry after 1s
+limit 100 per minute, burst 5, published, retry after 2s
 limit 10 per minute
 from 10s to 25s: answer 503 retry after 5s   # the modem
 after 100 calls: answer 401

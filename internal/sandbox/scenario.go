@@ -24,7 +24,7 @@ import (
 //	hold 1% of answers for 12s                  applied, answered late
 //	reset 1% of calls                           connection reset, nothing applied
 //	portal [for SHARE]                          200 text/html, nothing applied
-//	limit 200 per second, burst 50, retry after 1s
+//	limit 200 per second, burst 50, published, retry after 1s
 //	delay 230ms [jitter 20ms] [for SHARE]
 //
 // SHARE is `2% of calls` (each call decided anew), `1% of records` (decided by
@@ -33,6 +33,8 @@ import (
 //
 //	from 10s to 25s: …    from 10s: …    until 5s: …     since the first call
 //	after 100 calls: …    for the first 100 calls: …
+//
+// A limit that is published tells of itself in RateLimit and RateLimit-Policy.
 //
 // Statements are tried from top to bottom and the first that has something to
 // say decides the call; a limit has something to say only when it is used up.
@@ -74,6 +76,7 @@ type rule struct {
 	rate       int
 	per        string // second, minute, hour
 	burst      int
+	published  bool // with verbLimit: every answer tells what is left
 }
 
 const noRetryAfter time.Duration = -1
@@ -172,6 +175,9 @@ func (r rule) String() string {
 		fmt.Fprintf(&b, "portal for %v", r.share)
 	case verbLimit:
 		fmt.Fprintf(&b, "limit %d per %s, burst %d", r.rate, r.per, r.burst)
+		if r.published {
+			b.WriteString(", published")
+		}
 	case verbDelay:
 		fmt.Fprintf(&b, "delay %v jitter %v for %v", r.delay, r.jitter, r.share)
 	}

@@ -164,6 +164,8 @@ func (l *line) clauses(r *rule, windowed bool) error {
 			closed, err = l.forClause(r)
 		case r.takesRetryAfter() && r.retryAfter == noRetryAfter && l.accept("retry", "after"):
 			err = l.retryAfter(r)
+		case r.verb == verbLimit && !r.published && l.accept("published"):
+			r.published = true
 		case !closed && r.takesProblem() && r.problem == "" && l.accept("as"):
 			err = l.problem(r)
 		default:
@@ -193,6 +195,9 @@ func (r *rule) wantClause(windowed bool) string {
 	}
 	if r.takesRetryAfter() {
 		may = append(may, `"retry after 1s"`)
+	}
+	if r.verb == verbLimit {
+		may = append(may, `"published"`)
 	}
 	if r.takesProblem() {
 		may = append(may, `"as word"`)

@@ -192,7 +192,11 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 		// "now", or a date gone by, is no leave to hammer: it waits the floor.
 		wait = max(r.cfg.Waits.Wait(1, 0), min(out.RetryAfter, r.cfg.RetryAfterCap))
 	}
-	p.Gate.Close(now.Add(wait), now)
+	// Without a word from the server the path's limiter finds the pace; the
+	// gate would hold up all for a guess.
+	if out.HasRetryAfter || p.Limiter == nil {
+		p.Gate.Close(now.Add(wait), now)
+	}
 	return wait, verdict
 }
 

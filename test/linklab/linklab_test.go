@@ -38,6 +38,7 @@ func TestLinks(t *testing.T) {
 				t.Fatal("no result")
 			}
 			t.Logf("records in each second: %d", r.PerSecond)
+			t.Logf("%s: %s", r.Summary.Verdict, r.Summary.VerdictWhy)
 			t.Logf("paths %v, latency %+v", r.Summary.Paths, r.Summary.LatencyMS)
 			for _, w := range r.Warnings {
 				t.Logf("%d times: %s", w.Times, w.Message)
@@ -203,8 +204,11 @@ func check(t *testing.T, s Scenario, r Result) {
 	default:
 		return
 	}
+	if want := map[string]string{"far": "link slow", "slow": "service slow"}[s.Name]; want != "" && r.Summary.Verdict != want {
+		t.Errorf("the verdict is %q, want %q: %s", r.Summary.Verdict, want, r.Summary.VerdictWhy)
+	}
 	if r.Exit != 0 || r.Summary.Acked != s.Records {
-		t.Errorf("exit %d, %d of %d records acked: %s", r.Exit, r.Summary.Acked, s.Records, r.Summary.Verdict)
+		t.Errorf("exit %d, %d of %d records acked: %s", r.Exit, r.Summary.Acked, s.Records, r.Summary.Result)
 	}
 }
 

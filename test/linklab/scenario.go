@@ -84,7 +84,9 @@ type Summary struct {
 		P99 float64 `json:"p99"`
 		Max float64 `json:"max"`
 	} `json:"latency_ms"`
-	Verdict string `json:"verdict"`
+	Result     string `json:"result"`
+	Verdict    string `json:"verdict"`
+	VerdictWhy string `json:"verdict_why"`
 }
 
 // Sandbox is what the server's side counted.
