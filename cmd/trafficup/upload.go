@@ -220,6 +220,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	res := newResult(runID, s, err, code, o.dryRun)
 	res.repeat = o.repeat
 	res.measured(r, u, s)
+	if o.dryRun {
+		res.expect(c.Upload.Rate, time.Now(), deadline)
+	}
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}

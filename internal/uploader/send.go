@@ -28,12 +28,12 @@ func (r *run) work(ctx context.Context) {
 // step takes a record as far as it gets now and reports whether it is to be
 // parked until j.due. Read aloud, a record passes
 //
-//	deadline( retry( path( breaker( gate( limiter( HTTP ))))))
+//	deadline( retry( path( breaker( gate( limiter( permit( HTTP )))))))
 //
-// and the permit is this worker: it is held only inside step.
+// A worker is held only inside step: while a record waits for long it is parked.
 func (r *run) step(ctx context.Context, j *job) (park bool) {
 	// deadline: no attempt starts that the night has no time for.
-	timeout, ok := r.slice(time.Now())
+	_, ok := r.slice(time.Now())
 	if !ok || r.stopping.Err() != nil {
 		b, problem := r.stopBucket()
 		if !ok {
@@ -67,7 +67,8 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		return false
 	}
 	// The wait may have used up the time there was.
-	if timeout, ok = r.slice(time.Now()); !ok {
+	timeout, ok := r.slice(time.Now())
+	if !ok {
 		done(VerdictNeutral, time.Now(), 0)
 		r.giveBack(p, Attempted{}, true)
 		r.finish(j, Deferred, "deadline reached", time.Time{})
