@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -145,18 +144,23 @@ func (w *world) play(t *testing.T, i incident) (code int, out string) {
 		began := time.Now()
 		p := &nightRun{world: w, incident: i, began: began, listeners: map[string]*pipes{}}
 		p.hard, p.kill = context.WithCancel(context.Background())
-		var handlers sync.WaitGroup
+		var servers []*http.Server
 		for _, host := range []string{"primary.test", "fallback.test"} {
 			l := newPipes()
 			p.listeners[host] = l
-			srv := &http.Server{Handler: w.server(host, &handlers)}
+			srv := &http.Server{Handler: w.server()}
+			servers = append(servers, srv)
 			go srv.Serve(l)
-			defer srv.Close()
 		}
 		code, out = p.run()
 		w.clock += time.Since(began)
 		p.die(false)
-		handlers.Wait() // what was under way reaches the server still
+		for _, srv := range servers { // what was under way reaches the server still
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			_ = srv.Shutdown(ctx)
+			cancel()
+			_ = srv.Close()
+		}
 		w.clock += time.Second
 	})
 	w.end(i, code, out)
