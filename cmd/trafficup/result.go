@@ -218,7 +218,7 @@ func (r result) hint() string {
 		return "" // the error that follows has one
 	case r.ExitCode == exitAuth:
 		return "check the token, then run the same command again"
-	case r.ExitCode == exitUsage:
+	case r.ExitCode == exitUsage, r.ExitCode == exitWaiting && r.stopHint != "":
 		return r.stopHint
 	case r.Halted > 0 || strings.HasPrefix(r.Result, "stopped"):
 		return "run the same command again to continue; every record keeps its key"
@@ -247,6 +247,9 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 	}
 	for n, st := range ways.chooser.Status(time.Now()) {
 		f := figures[st.Name]
+		if f.Foreign > 0 && s.Waiting() > 0 {
+			r.stopHint = "something else answers in place of the API on " + st.Name + ", a login page perhaps: log in to that network, then run the same command again"
+		}
 		if n > 0 {
 			r.FallbackS += st.FallbackTotal.Seconds()
 		}
