@@ -46,7 +46,7 @@ type Config struct {
 		QueueSize         int           `mapstructure:"queue_size" validate:"min=1,max=1000000"`
 		RequestTimeout    time.Duration `mapstructure:"request_timeout" validate:"min=1ms,max=1h"`
 		ConnectTimeout    time.Duration `mapstructure:"connect_timeout" validate:"min=1ms,max=1h"`
-		Rate              float64       `mapstructure:"rate" validate:"min=0"`
+		Rate              float64       `mapstructure:"rate" validate:"min=0,max=1000000"`
 		Burst             int           `mapstructure:"burst" validate:"min=0"`
 		Deadline          time.Duration `mapstructure:"deadline" validate:"min=0"`
 		WindowEnd         string        `mapstructure:"window_end"`
@@ -104,7 +104,7 @@ type PathConfig struct {
 	UserTimeout time.Duration `mapstructure:"user_timeout" validate:"min=0"`
 	KeepAlive   time.Duration `mapstructure:"keep_alive" validate:"min=0"`
 	MaxAge      time.Duration `mapstructure:"max_age" validate:"min=0"`
-	Rate        float64       `mapstructure:"rate" validate:"min=0"`
+	Rate        float64       `mapstructure:"rate" validate:"min=0,max=1000000"`
 	Quota       string        `mapstructure:"quota"`
 	TLS         TLSConfig     `mapstructure:"tls"` // in place of api.tls
 }

@@ -16,7 +16,7 @@ func openLedger(st *state, c Config, runID, command string, now time.Time, warn 
 	var urls []string
 	for _, u := range []string{c.API.Primary, c.API.Fallback} {
 		if u != "" {
-			urls = append(urls, u)
+			urls = append(urls, shownURL(u))
 		}
 	}
 	j, found, err := journal.Open(st.ledger(), journal.Options{FS: st.fs, KeyTTL: c.Upload.KeyTTL},
@@ -67,7 +67,7 @@ var sights = map[journal.Verdict]uploader.Sight{
 func (l ledger) Look(r *uploader.Record) uploader.Sighting {
 	i := intentOf(r)
 	s := l.j.Look(&i)
-	return uploader.Sighting{Sight: sights[s.Verdict], Place: uploader.Place{File: s.File, Line: s.Line}, Run: s.Run, Again: s.Again, Known: s.Known}
+	return uploader.Sighting{Sight: sights[s.Verdict], Place: uploader.Place{File: s.File, Line: s.Line}, Run: s.Run, Again: s.Again, Refused: s.Refused}
 }
 
 func (l ledger) Intend(records []*uploader.Record) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -43,6 +42,9 @@ func (c Config) pathSetups() ([]pathSetup, error) {
 			urls[name], names = c.Paths[name].URL, append(names, name)
 		}
 	}
+	if urls["primary"] != "" && urls["primary"] == urls["fallback"] {
+		return nil, usageError("leave one of them out", "primary and fallback have the same URL: that is one path")
+	}
 	var all []pathSetup
 	for _, name := range names {
 		if urls[name] != "" {
@@ -54,6 +56,14 @@ func (c Config) pathSetups() ([]pathSetup, error) {
 		}
 	}
 	return all, nil
+}
+
+// shownURL is a URL without what may be a secret: its query.
+func shownURL(raw string) string {
+	if before, _, found := strings.Cut(raw, "?"); found {
+		return before + "?***"
+	}
+	return raw
 }
 
 // client is what sends on a path: by own connections, or by net/http.
@@ -151,16 +161,16 @@ func (c Config) newPath(p pathSetup, cl client, store breaker.Store, windows net
 		Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
 		ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
 		Eager: func(now time.Time) bool { _, in := windows.In(p.name, now); return in },
-	}, store, p.name+" "+p.url, func(from, to breaker.Phase, s breaker.State) {
+	}, store, p.name+" "+shownURL(p.url), func(from, to breaker.Phase, s breaker.State) {
 		if to == breaker.HalfOpen {
 			cl.Renew() // the probe is to find the path as it is now
 		}
 		u.breakerChanged(p.name, from, to, s)
 	})
-	steer := ratelimit.NewSteer(ratelimit.SteerConfig{Rate: p.Rate})
+	steer := ratelimit.NewSteer(ratelimit.SteerConfig{})
 	return uploader.Path{
 		Name: p.name, Sender: &sender{client: cl, runID: runID, token: token, steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
-		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin), Limiter: steer,
+		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin), Limiter: steer, Rate: newLimiter(p.Rate, 0),
 	}
 }
 
@@ -252,13 +262,16 @@ func (r *route) close() {
 // hear takes an attempt into the measurements.
 func (r *route) hear(a uploader.Attempted) {
 	o := a.Outcome
-	_, dial := errors.AsType[*net.OpError](o.Err)
+	op, isOp := errors.AsType[*net.OpError](o.Err)
 	m := verdict.Attempt{
 		Path: a.Path, Duration: o.Duration, Status: o.Status, Wrote: o.Wrote, Throttled: o.Throttled,
-		Dial: o.Err != nil && !o.Wrote && dial, Timeout: errors.Is(o.Err, api.ErrTimeout), Foreign: errors.Is(o.Err, api.ErrNotAPI),
-		Reset: errors.Is(o.Err, syscall.ECONNRESET) || errors.Is(o.Err, syscall.ECONNREFUSED) || errors.Is(o.Err, syscall.EPIPE) || errors.Is(o.Err, api.ErrAnswer) ||
-			errors.Is(o.Err, io.EOF) || errors.Is(o.Err, io.ErrUnexpectedEOF),
+		Timeout: errors.Is(o.Err, api.ErrTimeout), Foreign: errors.Is(o.Err, api.ErrNotAPI),
 		WaitedByRate: a.RateWait, GateWait: a.GateWait,
+	}
+	if o.Status == 0 && o.Err != nil && !m.Timeout && !m.Foreign && !errors.Is(o.Err, api.ErrCancelled) {
+		// No answer, whatever kept it away: no connection, or one that broke.
+		m.Dial = !o.Wrote && isOp && op.Op == "dial"
+		m.Reset = !m.Dial || errors.Is(o.Err, syscall.ECONNREFUSED)
 	}
 	if l := o.Link; l != nil {
 		m.HasLink, m.RTT, m.RTTVar, m.MinRTT, m.Segments, m.Retransmits, m.Lost = true, l.RTT, l.RTTVar, l.MinRTT, l.Segments, l.Retransmits, l.Lost

@@ -240,8 +240,10 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 	}
 	figures := ways.meter.Figures()
 	v := verdict.Judge(figures, verdict.Run{Duration: s.Duration, Delivered: s.Acked, Waiting: s.Waiting()})
-	r.Verdict, r.VerdictPath, r.VerdictWhy = v.Word, v.Path, printable(v.Why)
-	r.lines = verdict.Explain(v, figures[v.Path])
+	if r.ExitCode != exitAuth && r.ExitCode != exitUsage && r.ExitCode != exitFailed { // there it was neither link nor service
+		r.Verdict, r.VerdictPath, r.VerdictWhy = v.Word, v.Path, printable(v.Why)
+		r.lines = verdict.Explain(v, figures[v.Path])
+	}
 	if f := figures[v.Path]; f.Measured > 0 {
 		r.LinkRTTMS = &rttMS{ms(f.RTT.P50), ms(f.RTT.P95)}
 	}

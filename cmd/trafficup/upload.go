@@ -103,7 +103,11 @@ func repeatFlags(fs *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, name := range []string{"config", "state-dir", "sandbox", "url", "fallback-url", "token-file", "body", "key-form"} {
 		if f := fs.Lookup(name); f != nil && f.Changed {
-			fmt.Fprintf(&b, " --%s=%s", name, quoted(f.Value.String()))
+			value := f.Value.String()
+			if strings.HasSuffix(name, "url") {
+				value = shownURL(value)
+			}
+			fmt.Fprintf(&b, " --%s=%s", name, quoted(value))
 		}
 	}
 	return b.String()
@@ -136,6 +140,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	var none uploader.Summary
 	now := time.Now()
 	deadline, err := c.deadline(now)
+	if err == nil && !deadline.IsZero() && !now.Add(c.Upload.Splay).Before(deadline) {
+		err = usageError("", "--splay %s may outlast the deadline, which is in %s", c.Upload.Splay, deadline.Sub(now).Round(time.Second))
+	}
 	if err == nil && !o.dryRun {
 		err = spread(sys, c.Upload.Splay)
 	}
@@ -174,7 +181,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 			return none, err
 		}
 	}
-	parts := uploader.Parts{Limiter: newLimiter(c), Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
+	parts := uploader.Parts{Limiter: newLimiter(c.Upload.Rate, c.Upload.Burst), Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
 	if d.observe != nil {
 		parts.Observer = both{u, d.observe}
 	}

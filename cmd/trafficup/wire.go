@@ -67,15 +67,15 @@ func uploaderConfig(c Config, now, deadline time.Time) uploader.Config {
 	return u
 }
 
-func newLimiter(c Config) uploader.Limiter {
-	if c.Upload.Rate == 0 {
+// newLimiter holds a configured rate; nil: there is none.
+func newLimiter(perSecond float64, burst int) uploader.Limiter {
+	if perSecond == 0 {
 		return nil
 	}
-	burst := c.Upload.Burst
 	if burst == 0 {
-		burst = max(1, int(math.Ceil(c.Upload.Rate/10)))
+		burst = max(1, int(math.Ceil(perSecond/10)))
 	}
-	return rate.NewLimiter(rate.Limit(c.Upload.Rate), burst)
+	return rate.NewLimiter(rate.Limit(perSecond), burst)
 }
 
 // sender is a path's client with what is the same for every request of a run.

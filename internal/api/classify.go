@@ -62,6 +62,10 @@ func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
 		o.Class, o.Breaker = Retry, breaker.Neutral
 	case s == 400 && plainOnTLSPort(a.Body):
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+	case (s == 403 || s == 404 || s == 405) && mediaType(a.Header) == "text/html":
+		// A page for people: a proxy or a login page says so, an API about its
+		// record does not. Were it the API after all, no record is condemned.
+		o.Class, o.Breaker, o.Err = Retry, breaker.Fail, ErrNotAPI
 	case s/100 == 4:
 		o.Class, o.Breaker = Rejected, breaker.OK
 	case s/100 == 3:
@@ -82,6 +86,8 @@ func classifySuccess(o *Outcome, a Answer, p Policy) {
 	accepted := slices.ContainsFunc(p.AcceptTypes, func(t string) bool { return typ != "" && strings.EqualFold(t, typ) })
 	d, isJSON := readDoc(a.Body, a.BodyComplete)
 	switch {
+	case a.Status == 207: // RFC 4918 §13: what became of the record is inside
+		o.Problem = "207 multi-status: not an answer to one record"
 	case a.BodyComplete && isBlank(a.Body):
 	case accepted:
 	case typ != "" && !isJSONType(typ):

@@ -90,7 +90,7 @@ func (d *doc) take(name string, val jsontext.Value) {
 		set(&d.receiptID)
 	case "receipt":
 		set(&d.receiptText)
-	case "error":
+	case "error", "errors":
 		d.takeError(val)
 	}
 }

@@ -27,7 +27,7 @@ type index struct {
 type entry struct {
 	key, spot uint64 // spot 0: the record has no station or air_date
 	content   uint32 // 0: lost, matches any
-	where     uint32 // line, met in this run, fate
+	where     uint32 // line, refused, met in this run, fate
 }
 
 // fate is what is known of a record's way to the server.
@@ -40,7 +40,8 @@ const (
 	acked
 	fateMask = 3
 	met      = 1 << 2 // in this run
-	lineBits = 3
+	refused  = 1 << 3 // by the server, for good
+	lineBits = 4
 	maxLine  = 1<<(32-lineBits) - 1
 )
 

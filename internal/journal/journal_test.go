@@ -109,8 +109,8 @@ func TestFates(t *testing.T) {
 				if got.Verdict != ask.want || got.Verdict != New && (got.Run != "run-0" || got.File != "night.ndjson" || got.Line != 7) {
 					t.Errorf("%s: %+v, want %v", what, got, ask.want)
 				}
-				if what == "the same" && (got.Again != c.again || got.Known != (c.same == New)) {
-					t.Errorf("again: %v, want %v; known: %v", got.Again, c.again, got.Known)
+				if what == "the same" && (got.Again != c.again || got.Refused != (name == "rejected")) {
+					t.Errorf("again: %v, want %v; refused: %v", got.Again, c.again, got.Refused)
 				}
 				if j.Unknown("key-1") && what == "the same" {
 					t.Error("a record that was met is still said to be missing")

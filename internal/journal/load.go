@@ -91,6 +91,7 @@ func (l *loader) answer(a *Answer) {
 	case l.index.at(n).fate() == acked:
 	case a.Class == Rejected:
 		l.set(n, free)
+		l.index.at(n).where |= refused
 	case a.Status != 0:
 		l.set(n, open)
 	case a.Wrote:

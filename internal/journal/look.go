@@ -18,7 +18,7 @@ type Sighting struct {
 	File    string
 	Line    int64
 	Again   bool // an earlier run may have sent the record
-	Known   bool // an earlier run had it, with this content
+	Refused bool // it was rejected, with this content, when it was sent last
 }
 
 // Look remembers a record and says whether it is to be sent. The first record of
@@ -30,7 +30,7 @@ func (j *Journal) Look(i *Intent) Sighting {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	x := j.index
-	id, again, known := x.identify(i), false, false
+	id, again, was := x.identify(i), false, false
 	if n, ok := x.byKey(id.key); ok {
 		e := *x.at(n)
 		same := e.content == 0 || e.content == id.content
@@ -42,18 +42,18 @@ func (j *Journal) Look(i *Intent) Sighting {
 		case e.fate() == unknown:
 			j.unknown--
 		}
-		again, known = e.fate() != free, same
+		again, was = e.fate() != free, same && e.where&refused != 0
 	}
 	if n, ok := x.bySpot(id.spot); ok {
 		if e := *x.at(n); e.key != id.key && (e.met() || e.fate() != free) {
 			x.add(id, j.run.ID, i.File, i.Line, met, true)
 			s := j.sighting(SameSpot, n)
-			s.Again, s.Known = again, known
+			s.Again, s.Refused = again, was
 			return s
 		}
 	}
 	x.add(id, j.run.ID, i.File, i.Line, met, false)
-	return Sighting{Again: again, Known: known}
+	return Sighting{Again: again, Refused: was}
 }
 
 // Overtaken reports whether the ledger holds a later version of a record that

@@ -62,7 +62,7 @@ type familiar struct{ *notebook }
 
 func (f *familiar) Look(r *Record) Sighting {
 	s := f.notebook.Look(r)
-	s.Known = true
+	s.Refused = true
 	return s
 }
 
@@ -102,7 +102,7 @@ func TestRamp(t *testing.T) {
 // at no cost; not for ever.
 func TestTurnedAwayIsFree(t *testing.T) {
 	away := Outcome{Class: ClassRetry, Verdict: VerdictNeutral, Err: errors.New("server is closing the connection")}
-	for turns, acked := range map[int]bool{3: true, 100: false} {
+	for turns, acked := range map[int]bool{1: true, 100: false} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(records(1), func(_ string, call int) Outcome {
 				if call <= turns {
@@ -112,11 +112,49 @@ func TestTurnedAwayIsFree(t *testing.T) {
 			})
 			b.budget.have, b.cfg.MaxAttempts = 0, 1
 			s, err := b.run(context.Background())
-			if err != nil || (s.Acked == 1) != acked || s.Calls > maxTurns+1 {
+			if err != nil || (s.Acked == 1) != acked || s.Calls > 2 {
 				t.Fatalf("%d turns: %+v, %v", turns, s, err)
 			}
 		})
 	}
+}
+
+// A server that asks again and again for more patience than there is does not
+// keep a night crawling: another path takes over, and without one the run ends.
+func TestImpatience(t *testing.T) {
+	patience := Outcome{Class: ClassRetry, Verdict: VerdictFail, Status: 429, Throttled: true, HasRetryAfter: true, RetryAfter: time.Hour}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(200), func(string, int) Outcome { return patience })
+		s, err := b.run(context.Background())
+		if !errors.Is(err, ErrHalted) || s.Deferred == 0 || s.Deferred > 20 || s.Deferred+s.Halted != s.Read {
+			t.Fatalf("alone: %+v, %v", s.Counts, err)
+		}
+		b = newBench(records(200), func(string, int) Outcome { return patience })
+		second := &server{answer: func(string, int) Outcome { return ok }}
+		parts := b.parts(b.journal)
+		parts.Paths = append(parts.Paths, Path{Name: "second", Sender: second, Breaker: &countingBreaker{threshold: 1 << 30}, Gate: &gate{}, Budget: b.budget})
+		s, err = Run(context.Background(), context.Background(), b.cfg, parts)
+		if err != nil || s.Acked != 200 || s.CallsByPath["primary"] > 10 {
+			t.Fatalf("with another: %+v, %v", s, err)
+		}
+	})
+}
+
+// A configuration fault of one path is not the end while there is another.
+func TestOneFaultyPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(50), func(string, int) Outcome {
+			return Outcome{Class: ClassConfig, Verdict: VerdictNeutral, Status: 302, Problem: "redirect"}
+		})
+		b.br.threshold = 4
+		second := &server{answer: func(string, int) Outcome { return ok }}
+		parts := b.parts(b.journal)
+		parts.Paths = append(parts.Paths, Path{Name: "second", Sender: second, Breaker: &countingBreaker{threshold: 1 << 30}, Gate: &gate{}, Budget: b.budget})
+		s, err := Run(context.Background(), context.Background(), b.cfg, parts)
+		if err != nil || s.Acked != 50 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	})
 }
 
 // An attempt ends before the deadline by the reserve, and the record it was for

@@ -35,11 +35,11 @@ type job struct {
 	throttles int
 	rateWait  time.Duration // since the last attempt
 	gateWait  time.Duration // since the last attempt
-	turns     int           // how often in a row it was turned away unprocessed
+	turned    bool          // the last attempt was turned away unprocessed, and the one before was not
 	broke     int           // how often it found the retry budget empty
 	history   []Try
 	unknown   bool // a request was written and never answered
-	known     bool // an earlier run had it
+	refused   bool // an earlier run had it rejected
 	again     bool // an earlier run may have sent it
 	wrote     bool // a request was written
 	intended  bool // its intent is in the journal
@@ -233,7 +233,7 @@ func (r *run) admit(item Item) *job {
 	if seen.Sight == SightSameSpot && r.cfg.AcceptCorrections {
 		seen.Sight = SightNew
 	}
-	j.again, j.known = seen.Again, seen.Known
+	j.again, j.refused = seen.Again, seen.Refused
 	switch seen.Sight {
 	case SightNew:
 		return j

@@ -14,6 +14,43 @@ type pathState struct {
 	mu        sync.Mutex
 	throttled time.Time // guarded by mu; when the last burst of throttles was counted
 	rounds    int       // guarded by mu; bursts since the last success
+	away      time.Time // guarded by mu; until when other paths are better: the server said so
+	patience  int       // guarded by mu; answers in a row that asked for more than the cap
+}
+
+// maxPatience is how often in a row a path may ask for more patience than the cap
+// while there is no other: one absurd answer does not end a night, the same again
+// and again does.
+const maxPatience = 3
+
+// sentAway notes that a path asked for more patience than there is, and that
+// there was no other; when that goes on the run ends.
+func (r *run) sentAway(p *Path, out Outcome) {
+	s := r.paths[p]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.patience++
+	if s.patience >= maxPatience {
+		r.fault(fmt.Errorf("%w: it asks for %s of patience, time after time", ErrHalted, inWords(out.RetryAfter)))
+	}
+}
+
+// another says that there is a path beside p that has not asked for patience.
+func (r *run) another(p *Path, now time.Time) bool {
+	for i := range r.parts.Paths {
+		if q := &r.parts.Paths[i]; q != p && !r.isAway(q, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// isAway says that other paths go before this one.
+func (r *run) isAway(p *Path, now time.Time) bool {
+	s := r.paths[p]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Before(s.away)
 }
 
 func (r *run) work(ctx context.Context) {
@@ -47,26 +84,11 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		return r.unpaid(j)
 	}
 	j.owes = nil
-	// path, breaker: the first that is fit to be used.
-	p, done, retryAt := r.choose(time.Now())
-	if p == nil {
-		return r.allDown(j, retryAt)
+	p, done, park, over := r.way(j)
+	if over {
+		return park
 	}
-	// gate: the server asked everyone to wait.
-	if d := p.Gate.Delay(time.Now(), r.parts.Rand()); d > 0 {
-		done(VerdictNeutral, time.Now(), 0)
-		j.gateWait += d
-		return r.shut(j, d, "gate closed")
-	}
-	// limiter, permit: the rate we were given, what the path bears. They fail
-	// only when the run ends first.
-	if err := r.leave(j, p); err != nil {
-		done(VerdictNeutral, time.Now(), 0)
-		b, problem := r.stopBucket()
-		r.finish(j, b, problem, time.Time{})
-		return false
-	}
-	// The wait may have used up the time there was.
+	// The wait for it may have used up the time there was.
 	timeout, ok := r.slice(time.Now())
 	if !ok {
 		done(VerdictNeutral, time.Now(), 0)
@@ -93,7 +115,13 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	if r.parts.Meter != nil {
 		r.parts.Meter(attempted)
 	}
+	if out.Class == ClassConfig && len(r.parts.Paths) > 1 {
+		out.Verdict = VerdictFail
+	}
 	throttleWait, verdict := r.throttle(p, out, started, now)
+	if j.turned = turnedAway(out) && !j.turned; turnedAway(out) && !j.turned {
+		verdict = VerdictFail
+	}
 	done(verdict, now, len(j.rec.Body))
 	if verdict == VerdictOK {
 		// Only an answer ends an outage: a probe let through is none yet.
@@ -110,12 +138,16 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	}
 	// Not waited for: the end of the record is, and comes later.
 	r.parts.Journal.Answer(&j.rec, attempted, nil)
+	if out.Class == ClassConfig && len(r.parts.Paths) > 1 {
+		// A fault of this path: the others may be well.
+		out.Class = ClassRetry
+	}
 	switch out.Class {
 	case ClassRejected:
 		j.remember(p, started, out, 0)
 		r.finish(j, Rejected, "", time.Time{})
 		// One that an earlier run had tells nothing new.
-		if n := r.cfg.PoisonStop; n > 0 && !j.known && r.poison.dose(out.Status) >= n {
+		if n := r.cfg.PoisonStop; n > 0 && !j.refused && r.poison.dose(out.Status) >= n {
 			r.fault(fmt.Errorf("%w: %d times status %d in a row, the last: %s", ErrPoison, n, out.Status, j.problem))
 		}
 		return false
@@ -131,19 +163,55 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	return r.again(j, p, out, started, throttleWait)
 }
 
-// maxTurns is how often in a row a record may be turned away before it was
-// processed, as by a connection that the server is closing, and be sent again at
-// no cost.
-const maxTurns = 5
+// turnedAway says that the record was not processed, as on a connection that the
+// server is closing. Once in a row that is free; a server that goes on like that
+// is failing.
+func turnedAway(out Outcome) bool {
+	return out.Class == ClassRetry && out.Verdict == VerdictNeutral && !out.Wrote && !out.Throttled
+}
+
+// way finds the path for a record, and waits for leave to use it: over says that
+// none was got, and park what becomes of the record.
+func (r *run) way(j *job) (p *Path, done func(Verdict, time.Time, int), park, over bool) {
+	for paid := false; ; paid = true {
+		// path, breaker: the first that is fit to be used.
+		now := time.Now()
+		p, done, retryAt := r.choose(now)
+		if p == nil {
+			return nil, nil, r.allDown(j, retryAt), true
+		}
+		// gate: the server asked everyone to wait.
+		if d := p.Gate.Delay(now, r.parts.Rand()); d > 0 {
+			done(VerdictNeutral, now, 0)
+			j.gateWait += d
+			return nil, nil, r.shut(j, d, "gate closed"), true
+		}
+		// limiter, permit: the rate we were given, what the path bears. They
+		// fail only when the run ends first.
+		if err := r.leave(j, p, paid); err != nil {
+			done(VerdictNeutral, time.Now(), 0)
+			b, problem := r.stopBucket()
+			r.finish(j, b, problem, time.Time{})
+			return nil, nil, false, true
+		}
+		if paid || time.Since(now) < longWait {
+			return p, done, false, false
+		}
+		// Meanwhile a window may have begun, a breaker opened, a gate closed.
+		done(VerdictNeutral, time.Now(), 0)
+		r.giveBack(p, Attempted{}, true)
+	}
+}
+
+// longWait is how long a path that was chosen stays the right one.
+const longWait = time.Second
 
 // again decides what becomes of a record whose attempt failed for now.
 func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.Duration) bool {
-	if out.Verdict == VerdictNeutral && !out.Wrote && !out.Throttled && j.turns < maxTurns {
-		j.turns++
+	if j.turned {
 		j.remember(p, started, out, 0)
 		return r.park(j, 0, j.problem)
 	}
-	j.turns = 0
 	if out.Throttled {
 		j.throttles++
 	} else {
@@ -152,7 +220,10 @@ func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.D
 	}
 	j.remember(p, started, out, wait)
 	switch {
+	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap && r.another(p, time.Now()):
+		// Its next attempt goes by that.
 	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap:
+		r.sentAway(p, out)
 		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, inWords(out.RetryAfter), r.cfg.RetryAfterCap)
 		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter))
 		return false
@@ -177,7 +248,7 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 	defer s.mu.Unlock()
 	if !out.Throttled {
 		if out.Class == ClassAcked {
-			s.rounds = 0
+			s.rounds, s.patience = 0, 0
 		}
 		return 0, out.Verdict
 	}
@@ -192,6 +263,9 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 	if out.HasRetryAfter {
 		// "now", or a date gone by, is no leave to hammer: it waits the floor.
 		wait = max(r.cfg.Waits.Wait(1, 0), min(out.RetryAfter, r.cfg.RetryAfterCap))
+	}
+	if out.HasRetryAfter && (out.Status == 503 || out.RetryAfter > r.cfg.RetryAfterCap) {
+		s.away = now.Add(wait)
 	}
 	// Without a word from the server the path's limiter finds the pace; the
 	// gate would hold up all for a guess.
@@ -229,20 +303,38 @@ func (r *run) choose(now time.Time) (p *Path, done func(v Verdict, at time.Time,
 	return nil, nil, retryAt
 }
 
+// order is that of preference, with those behind that the server closed for
+// maintenance, or for longer than is waited for.
 func (r *run) order(now time.Time) []int {
+	order := r.asGiven
 	if r.parts.Chooser != nil {
-		return r.parts.Chooser.Order(now, r.parts.Rand())
+		order = r.parts.Chooser.Order(now, r.parts.Rand())
 	}
-	return r.asGiven
+	if len(order) < 2 {
+		return order
+	}
+	var first, last []int
+	for _, i := range order {
+		if r.isAway(&r.parts.Paths[i], now) {
+			last = append(last, i)
+		} else {
+			first = append(first, i)
+		}
+	}
+	return append(first, last...)
 }
 
-// leave waits for the rate this side was given, for the one the path's server
-// bears, and for a permit.
-func (r *run) leave(j *job, p *Path) error {
+// leave waits for the rate this side was given, unless that is paid, for the one
+// the path's server bears, and for a permit.
+func (r *run) leave(j *job, p *Path, paid bool) error {
+	own := r.parts.Limiter
+	if paid {
+		own = nil
+	}
 	for _, l := range []struct {
 		limiter Limiter
 		wait    *time.Duration
-	}{{r.parts.Limiter, &j.rateWait}, {p.Limiter, &j.gateWait}} {
+	}{{own, &j.rateWait}, {p.Rate, &j.rateWait}, {p.Limiter, &j.gateWait}} {
 		if l.limiter == nil {
 			continue
 		}

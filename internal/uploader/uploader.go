@@ -132,11 +132,11 @@ const (
 
 // Sighting is what a Journal knows of a record, and by which earlier one.
 type Sighting struct {
-	Sight Sight
-	Place Place  // file and line of the earlier record
-	Run   string // in which it was met; empty: this one
-	Again bool   // an earlier run may have sent the record
-	Known bool   // an earlier run had it, with this content
+	Sight   Sight
+	Place   Place  // file and line of the earlier record
+	Run     string // in which it was met; empty: this one
+	Again   bool   // an earlier run may have sent the record
+	Refused bool   // an earlier run had it rejected, with this content
 }
 
 // Attempted is one attempt that was made.
@@ -207,6 +207,7 @@ type Path struct {
 	Breaker Breaker
 	Gate    Gate
 	Budget  Budget
+	Rate    Limiter // configured; nil: none
 	Limiter Limiter // what the path's server bears; nil: whatever comes
 	Permits Permits // nil: as many as there are workers
 }
