@@ -219,10 +219,12 @@ func (r *run) again(j *job, p *Path, out Outcome, started time.Time, wait time.D
 		wait = r.cfg.Waits.Wait(j.failures, r.parts.Rand())
 	}
 	j.remember(p, started, out, wait)
+	overCap := out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap
+	if overCap && r.another(p, time.Now()) {
+		overCap, wait = false, 0 // the next attempt goes by that
+	}
 	switch {
-	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap && r.another(p, time.Now()):
-		// Its next attempt goes by that.
-	case out.HasRetryAfter && out.RetryAfter > r.cfg.RetryAfterCap:
+	case overCap:
 		r.sentAway(p, out)
 		msg := fmt.Sprintf("%s, asked to wait %s, more than the cap of %s", j.problem, inWords(out.RetryAfter), r.cfg.RetryAfterCap)
 		r.finish(j, Deferred, msg, addSaturated(time.Now(), out.RetryAfter))
