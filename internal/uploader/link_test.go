@@ -193,6 +193,20 @@ func TestNearTheEndNewRecordsGoFirst(t *testing.T) {
 	})
 }
 
+// Nor does the scheduler spin when the new records have to wait themselves: in a
+// bubble time would stand still.
+func TestNearTheEndWithoutBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(40), func(string, int) Outcome { return busy })
+		b.server.latency, b.budget.have = time.Second, 3
+		b.cfg.Concurrency, b.cfg.MaxAttempts = 2, 100
+		b.cfg.Deadline, b.cfg.NearEnd = time.Now().Add(60*time.Second), time.Minute
+		if s, err := b.run(context.Background()); !s.Balanced() || s.Acked != 0 {
+			t.Errorf("%+v, %v", s.Counts, err)
+		}
+	})
+}
+
 // scripted is a Chooser that prefers what it is told and remembers what it hears.
 type scripted struct {
 	mu     sync.Mutex

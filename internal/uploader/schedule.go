@@ -27,17 +27,19 @@ func (r *run) schedule() {
 			to    chan *job
 			wake  time.Duration = time.Hour
 		)
-		switch {
-		case len(waiting) > 0 && !waiting[0].due.After(now) && !(next != nil && r.hopeless(waiting[0], now)):
+		// With the retry budget empty new records come slowly: burning through
+		// the input would turn an outage into dead letters.
+		gap := time.Duration(0)
+		if next != nil {
+			gap = r.intakeGap(lastNew, now)
+		}
+		switch due := len(waiting) > 0 && !waiting[0].due.After(now); {
+		case due && (next == nil || gap > 0 || !r.hopeless(waiting[0], now)):
 			offer, to = waiting[0], r.ready
+		case next != nil && gap > 0:
+			wake = gap
 		case next != nil:
-			// With the retry budget empty new records come slowly: burning
-			// through the input would turn an outage into dead letters.
-			if gap := r.intakeGap(lastNew, now); gap > 0 {
-				wake = gap
-			} else {
-				offer, to = next, r.ready
-			}
+			offer, to = next, r.ready
 		}
 		if offer == nil && len(waiting) > 0 {
 			wake = min(wake, waiting[0].due.Sub(now))
