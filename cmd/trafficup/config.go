@@ -123,6 +123,8 @@ type WindowConfig struct {
 	From any      `mapstructure:"from"` // a quoted time of day; YAML makes numbers of others
 	To   any      `mapstructure:"to"`
 	TZ   string   `mapstructure:"tz"`
+	// Closed lets nothing start on the path inside the window.
+	Closed bool `mapstructure:"closed"`
 }
 
 // option is one setting in its three layers: flag, environment and file share
@@ -166,7 +168,7 @@ var options = []option{
 	{"backoff-cap", "retry.cap", "ceiling of any wait", 20 * time.Second},
 	{"retry-after-cap", "retry.retry_after_cap", "longest Retry-After that is waited for; a longer one defers the record", time.Minute},
 	{"retry-budget", "retry.budget", "retries earned by a success", 0.1},
-	{"retry-budget-min", "retry.budget_min", "retries at hand at the start", 10},
+	{"retry-budget-min", "retry.budget_min", "retries at hand at the start; at least as many as requests may be in flight, unless it is 0", 10},
 	{"retry-status", "retry.status", "statuses that are retried", []int{408, 425, 429, 500, 502, 503, 504}},
 	{"breaker-store", "breaker.store", "where the breaker's state lives: file or memory", "file"},
 	{"breaker-threshold", "breaker.threshold", "failures in a row that open the breaker", 8},

@@ -98,19 +98,24 @@ func addStateFlags(fs *pflag.FlagSet) {
 // box is the dead letters that a command looks at.
 type box struct {
 	sys     *system
+	dir     string // of the state
 	letters *deadletter.Scanner
 	older   int // letters that were passed over for newer ones
 	unread  int // lines and files that could not be read
 	leftOut int // records that have no place in an export
 }
 
-// look opens the state directory without taking or making it.
-func look(sys *system, fs *pflag.FlagSet) (*state, error) {
+// look opens the letters of the state directory without taking or making it.
+func look(sys *system, fs *pflag.FlagSet, args []string) (*box, error) {
 	c, err := loadConfig(fs, sys.getenv)
 	if err != nil {
 		return nil, err
 	}
-	return openState(sys, c, uploadOptions{dryRun: true}, "")
+	st, err := openState(sys, c, uploadOptions{dryRun: true}, "")
+	if err != nil {
+		return nil, err
+	}
+	return openBox(sys, st, args)
 }
 
 func openBox(sys *system, st *state, args []string) (*box, error) {
@@ -118,17 +123,14 @@ func openBox(sys *system, st *state, args []string) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &box{sys: sys, letters: deadletter.NewScanner(st.fs, files)}, nil
+	return &box{sys: sys, dir: st.dir, letters: deadletter.NewScanner(st.fs, files)}, nil
 }
 
 // each calls do with every letter that counts and matches. What cannot be read
 // is named on stderr.
 func (b *box) each(match func(deadletter.Letter) bool, do func(*deadletter.Entry) error) error {
-	for {
-		e, err := b.letters.Next()
+	return b.scan(func(e *deadletter.Entry, err error) error {
 		switch {
-		case errors.Is(err, io.EOF):
-			return nil
 		case err != nil:
 			if !errors.Is(err, deadletter.ErrTorn) {
 				b.unread++
@@ -138,29 +140,35 @@ func (b *box) each(match func(deadletter.Letter) bool, do func(*deadletter.Entry
 		case e.Superseded():
 			b.older++
 		default:
-			if err := do(&e); err != nil {
-				_ = b.letters.Close()
-				return err
-			}
+			return do(e)
 		}
-	}
+		return nil
+	})
 }
 
 // reread calls do with the letters that each called it with. What is wrong with
 // the files was said by each.
 func (b *box) reread(match func(deadletter.Letter) bool, do func(*deadletter.Entry) error) error {
 	b.letters.Rewind()
+	return b.scan(func(e *deadletter.Entry, err error) error {
+		if err != nil || e.Superseded() || !match(e.Letter) {
+			return nil
+		}
+		return do(e)
+	})
+}
+
+// scan calls do with every letter, or with why there is none to be read, up to
+// the end or do's first error.
+func (b *box) scan(do func(*deadletter.Entry, error) error) error {
 	for {
 		e, err := b.letters.Next()
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return nil
-		case err != nil || e.Superseded() || !match(e.Letter):
-		default:
-			if err := do(&e); err != nil {
-				_ = b.letters.Close()
-				return err
-			}
+		}
+		if err := do(&e, err); err != nil {
+			_ = b.letters.Close()
+			return err
 		}
 	}
 }

@@ -48,11 +48,7 @@ func runExport(sys *system, fs *pflag.FlagSet, o exportOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	st, err := look(sys, fs)
-	if err != nil {
-		return err
-	}
-	b, err := openBox(sys, st, args)
+	b, err := look(sys, fs, args)
 	if err != nil {
 		return err
 	}

@@ -93,11 +93,7 @@ func runList(sys *system, fs *pflag.FlagSet, o listOptions, asJSON bool, args []
 	if err != nil {
 		return err
 	}
-	st, err := look(sys, fs)
-	if err != nil {
-		return err
-	}
-	b, err := openBox(sys, st, args)
+	b, err := look(sys, fs, args)
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,7 @@ func runShow(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args 
 	if err != nil {
 		return err
 	}
-	st, err := look(sys, fs)
-	if err != nil {
-		return err
-	}
-	b, err := openBox(sys, st, args)
+	b, err := look(sys, fs, args)
 	if err != nil {
 		return err
 	}
@@ -81,7 +77,7 @@ func runShow(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args 
 	case found == 0 && b.older > 0:
 		return usageError("show it by its key", "%s is in an older letter alone; a newer one of the same record counts", what)
 	case found == 0:
-		return usageError(w.otherwise(repeatFlags(fs)), "no dead letter of %s in %s", what, cmp.Or(strings.Join(args, ", "), st.dir))
+		return usageError(w.otherwise(repeatFlags(fs)), "no dead letter of %s in %s", what, cmp.Or(strings.Join(args, ", "), b.dir))
 	case b.older > 0 && !asJSON:
 		fmt.Fprintf(sys.stdout, "\n%s of the same record not shown\n", plural(b.older, "older letter"))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"time"
 	_ "time/tzdata" // a node without a zone database keeps its windows
@@ -52,6 +53,46 @@ func (c Config) deadline(now time.Time) (time.Time, error) {
 		at = now.Add(end.Sub(now.Round(0)))
 	}
 	return at, nil
+}
+
+// lately is how far back the end of a window lies that somebody meant who comes
+// late for it.
+const lately = 2 * time.Hour
+
+// timeWarnings tells of a clock, and of an end of the window, that are probably not
+// what was meant.
+func (c Config) timeWarnings(now time.Time) (warnings []string) {
+	if made := madeAt(); now.Before(made) {
+		warnings = append(warnings, fmt.Sprintf("the clock shows %s, which is before this program was made (%s): maintenance windows and times of day are wrong until it is set",
+			now.UTC().Format(time.RFC3339), made.UTC().Format(time.RFC3339)))
+	}
+	last, err := windowEnd(c.Upload.WindowEnd, now.Add(-lately))
+	if err != nil || last.After(now) {
+		return warnings
+	}
+	end, err := c.deadline(now)
+	if next, _ := windowEnd(c.Upload.WindowEnd, now); err == nil && end.Equal(next) {
+		warnings = append(warnings, fmt.Sprintf("--window-end %s was %s ago: this run ends at %s at the latest",
+			c.Upload.WindowEnd, now.Sub(last).Round(time.Second), end.UTC().Format("2006-01-02T15:04Z")))
+	}
+	return warnings
+}
+
+// made is when the program was made, RFC 3339; the linker may set it.
+var made string
+
+// madeAt is when the program was made, or the commit it was made of; zero: unknown.
+func madeAt() time.Time {
+	when := made
+	if info, ok := debug.ReadBuildInfo(); ok && when == "" {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				when = s.Value
+			}
+		}
+	}
+	t, _ := time.Parse(time.RFC3339, when) // what says nothing is the zero time
+	return t
 }
 
 // reserve is kept of the time to the deadline for winding down; nearEnd is when

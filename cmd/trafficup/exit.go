@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"trafficup/internal/api"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
 )
@@ -117,13 +118,35 @@ func explain(err error) (code int, hint string) {
 	case errors.Is(err, uploader.ErrAuth):
 		return exitAuth, "check the token in --token-file or $TRAFFICUP_API_AUTH_TOKEN"
 	case errors.Is(err, uploader.ErrConfig):
-		return exitUsage, "check the URL of the path"
+		return exitUsage, configHint(err)
 	case errors.Is(err, uploader.ErrPoison):
 		return exitUsage, "see what the API refuses; --poison-stop=0 goes on all the same"
+	case errors.Is(err, uploader.ErrClosed):
+		return exitWaiting, "run the same command again after the maintenance; every record keeps its key"
 	case errors.Is(err, uploader.ErrStopped), errors.Is(err, uploader.ErrDeadline), errors.Is(err, uploader.ErrHalted):
 		return exitWaiting, "run the same command again to continue; every record keeps its key"
 	}
 	return exitFailed, ""
+}
+
+// configHint says what to do about a path that cannot work as it is set up.
+func configHint(err error) string {
+	for _, h := range []struct {
+		fault error
+		hint  string
+	}{
+		{api.ErrClock, "set the clock of this machine"},
+		{api.ErrCertificate, "see whether the certificate names the host of the URL and is still good, whether tls.ca_file holds who issued it, and whether the clock is right"},
+		{api.ErrTLSVersion, "the server of this path has to speak TLS 1.2 or later"},
+		{api.ErrRedirect, "check the URL of the path: it may have moved, or a login page answers for it"},
+		{api.ErrProxyLogin, "put the proxy's login into its URL, http://user:password@host:port"},
+		{api.ErrNotHTTP2, "leave http: 2 out of the path's settings"},
+	} {
+		if errors.Is(err, h.fault) {
+			return h.hint + "; then run the same command again: every record keeps its key"
+		}
+	}
+	return "check the settings of the path, its URL first; then run the same command again: every record keeps its key"
 }
 
 // localHint says what to do about a fault of this machine.
@@ -143,6 +166,15 @@ type reported int
 
 func (reported) Error() string { return "see above" }
 
+// concluded is a run that was reported, in the words for those who read JSON.
+type concluded struct {
+	code       reported
+	text, hint string
+}
+
+func (c concluded) Error() string { return c.text }
+func (c concluded) Unwrap() error { return c.code }
+
 // finish prints what is left to say of err and returns the exit code.
 func finish(err error, asJSON bool, stderr io.Writer) int {
 	if err == nil {
@@ -150,7 +182,8 @@ func finish(err error, asJSON bool, stderr io.Writer) int {
 	}
 	if r, ok := errors.AsType[reported](err); ok {
 		if asJSON && r != exitOK {
-			exitError(stderr, int(r), "", "")
+			c, _ := errors.AsType[concluded](err)
+			exitError(stderr, int(r), c.text, c.hint)
 		}
 		return int(r)
 	}

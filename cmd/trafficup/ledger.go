@@ -40,6 +40,9 @@ func openLedger(st *state, c Config, runID, command string, now time.Time, warn 
 	if found.Bad > 0 {
 		warn(fmt.Sprintf("ledger: %d entries make no sense and were skipped", found.Bad))
 	}
+	if found.Leap > 0 {
+		warn(fmt.Sprintf("the clock is %d days ahead of all that the ledger holds: see that it is right; nothing is forgotten for it", int(found.Leap.Hours()/24)))
+	}
 	if found.Err != nil {
 		warn("ledger: old segments stay: " + found.Err.Error())
 	}

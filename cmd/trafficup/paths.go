@@ -167,10 +167,15 @@ func (c Config) newPath(p pathSetup, cl client, store breaker.Store, windows net
 		}
 		u.breakerChanged(p.name, from, to, s)
 	})
-	steer := ratelimit.NewSteer(ratelimit.SteerConfig{})
+	// A link that goes takes with it all that is in flight: the budget has to bear that once.
+	floor := c.Retry.BudgetMin
+	if floor > 0 {
+		floor = max(floor, c.workers())
+	}
+	steer := ratelimit.NewSteer()
 	return uploader.Path{
 		Name: p.name, Sender: &sender{client: cl, runID: runID, token: token, steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
-		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, c.Retry.BudgetMin), Limiter: steer, Rate: newLimiter(p.Rate, 0),
+		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, floor), Limiter: steer, Rate: newLimiter(p.Rate, 0),
 	}
 }
 
@@ -194,7 +199,7 @@ func (c Config) windows(setups []pathSetup) (netpath.Windows, error) {
 		if !slices.ContainsFunc(setups, func(p pathSetup) bool { return p.name == m.Path }) {
 			return nil, usageError("", "%s.path: there is no path %q", at, m.Path)
 		}
-		w, err := netpath.ParseWindow(netpath.Spec{Path: m.Path, Days: m.Days, From: from, To: to, TZ: m.TZ})
+		w, err := netpath.ParseWindow(netpath.Spec{Path: m.Path, Days: m.Days, From: from, To: to, TZ: m.TZ, Closed: m.Closed})
 		if err != nil {
 			return nil, usageError("", "%s: %w", at, err)
 		}
@@ -203,8 +208,11 @@ func (c Config) windows(setups []pathSetup) (netpath.Windows, error) {
 	return all, nil
 }
 
+// canary is the share of the requests that tries a path which is not trusted yet.
+const canary = 0.01
+
 func (c Config) newChooser(setups []pathSetup, windows netpath.Windows) (*netpath.Chooser, error) {
-	cfg := netpath.Config{Windows: windows, Failback: c.Upload.Failback, Quota: map[int]netpath.Quota{}}
+	cfg := netpath.Config{Windows: windows, Failback: c.Upload.Failback, Canary: canary, Quota: map[int]netpath.Quota{}}
 	if s := c.Upload.CanaryFallback; s != "" {
 		share, err := parseShare(s)
 		if err != nil {
@@ -245,10 +253,10 @@ func parseQuota(s string) (q netpath.Quota, err error) {
 	return q, err
 }
 
-// warm opens a connection or two on the first path, so that the first records
-// do not all wait for handshakes.
+// warm opens a connection or two on the first path, unless that is closed, so that
+// the first records do not all wait for handshakes.
 func (r *route) warm(ctx context.Context, n int) {
-	if len(r.clients) > 0 {
+	if _, _, closed := r.chooser.Closed(0, time.Now()); !closed {
 		r.clients[0].Warm(ctx, n)
 	}
 }
@@ -266,7 +274,7 @@ func (r *route) hear(a uploader.Attempted) {
 	m := verdict.Attempt{
 		Path: a.Path, Duration: o.Duration, Status: o.Status, Wrote: o.Wrote, Throttled: o.Throttled,
 		Timeout: errors.Is(o.Err, api.ErrTimeout), Foreign: errors.Is(o.Err, api.ErrNotAPI),
-		WaitedByRate: a.RateWait, GateWait: a.GateWait,
+		Misset: o.Class == uploader.ClassConfig, WaitedByRate: a.RateWait, GateWait: a.GateWait,
 	}
 	if o.Status == 0 && o.Err != nil && !m.Timeout && !m.Foreign && !errors.Is(o.Err, api.ErrCancelled) {
 		// No answer, whatever kept it away: no connection, or one that broke.

@@ -267,24 +267,6 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 	}
 }
 
-// expect adds to a dry run how long the run would take at the configured rate.
-func (r *result) expect(rate float64, now, deadline time.Time) {
-	if rate <= 0 || r.Acked == 0 {
-		r.lines = append(r.lines, "forecast depends on the link; with --rate it could be told")
-		return
-	}
-	takes := time.Duration(float64(r.Acked) / rate * float64(time.Second)).Round(time.Second)
-	line := fmt.Sprintf("forecast %s at %g records/s, to %s", takes, rate, now.Add(takes).UTC().Format("15:04Z"))
-	switch end := now.Add(takes); {
-	case deadline.IsZero():
-	case end.After(deadline):
-		line += fmt.Sprintf(", %s after the deadline", end.Sub(deadline).Round(time.Second))
-	default:
-		line += fmt.Sprintf(", %s before the deadline", deadline.Sub(end).Round(time.Second))
-	}
-	r.lines, r.ForecastS = append(r.lines, line), takes.Seconds()
-}
-
 // pathNames are the paths in order of preference.
 func (r result) pathNames() []string {
 	names := []string{}

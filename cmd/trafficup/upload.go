@@ -176,6 +176,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 		return none, err
 	}
 	defer u.close()
+	for _, w := range c.timeWarnings(now) {
+		u.warn(w)
+	}
 	if !o.dryRun && o.sandbox == "" {
 		if err := st.openLedger(c, runID, d.command, now, u); err != nil {
 			return none, err
@@ -198,6 +201,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 		}
 		defer r.close()
 		parts.Paths, parts.Chooser, parts.Meter = r.paths, chooser{r.chooser}, r.hear
+		parts.Waited = r.meter.Waited
 	}
 	if parts.Feed, err = d.open(st, u); err != nil {
 		return none, err
@@ -228,7 +232,7 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	res.repeat = o.repeat
 	res.measured(r, u, s)
 	if o.dryRun {
-		res.expect(c.Upload.Rate, time.Now(), deadline)
+		res.foresee(st, c.Upload.Rate, time.Now(), deadline)
 	}
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
@@ -267,7 +271,7 @@ func conclude(st *state, u *ui, res result, err error) error {
 	case errors.Is(err, uploader.ErrLocal):
 		return err
 	}
-	return reported(res.ExitCode)
+	return concluded{reported(res.ExitCode), res.Result, res.hint()}
 }
 
 // both lets a second observer hear a run.

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
-
-	"trafficup/internal/uploader"
 )
 
 func TestForecast(t *testing.T) {
@@ -21,26 +18,6 @@ func TestForecast(t *testing.T) {
 		end, ok := forecast(now, c.elapsed, c.share)
 		if ok != (c.want >= 0) || ok && end.Sub(now) != c.want {
 			t.Errorf("%v of it after %s: %s, %v", c.share, c.elapsed, end, ok)
-		}
-	}
-}
-
-func TestDryRunSaysHowLong(t *testing.T) {
-	now := time.Date(2026, 7, 17, 1, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		rate     float64
-		deadline time.Time
-		want     string
-	}{
-		{20, time.Time{}, "forecast 8m20s at 20 records/s, to 01:08Z"},
-		{20, now.Add(time.Hour), "51m40s before the deadline"},
-		{20, now.Add(time.Minute), "7m20s after the deadline"},
-		{0, now, "--rate"},
-	} {
-		r := result{Counts: uploader.Counts{Acked: 10_000}}
-		r.expect(c.rate, now, c.deadline)
-		if got := strings.Join(r.lines, "\n"); !strings.Contains(got, c.want) {
-			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 }

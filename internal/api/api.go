@@ -33,6 +33,11 @@ var (
 	ErrNotAPI    = errors.New("answer is not from the API") // a captive portal, or a failure dressed as 2xx
 	ErrSocket    = errors.New("socket option refused")      // by the system; SocketOptions asks for what it cannot or must not do
 	ErrClock     = errors.New("the clock is wrong")         // a certificate was refused while the clock is before the build date
+
+	// Faults of the path's configuration, ConfigFault. Outcome.Problem holds their words.
+	ErrRedirect    = errors.New("redirected")
+	ErrCertificate = errors.New("certificate refused") // by either side
+	ErrTLSVersion  = errors.New("the other side speaks only versions of TLS that are no longer safe")
 )
 
 // Class is what an answer means for the record.

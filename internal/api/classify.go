@@ -2,12 +2,9 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"mime"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,9 +18,9 @@ import (
 // Classify says what an answer, or its absence, means. It is pure. wrote tells
 // whether any byte of the request left this side. err and a may both be set: an
 // answer whose body was cut off still rejects or defers by its status, but never
-// acks.
+// acks. One that took too long and is no API's is called by that.
 func Classify(a Answer, err error, wrote bool, now time.Time, p Policy) Outcome {
-	if err != nil && (a.Status == 0 || a.Status/100 == 2) {
+	if err != nil && (a.Status == 0 || a.Status/100 == 2) && !(isForeign(a, p) && errors.Is(err, ErrTimeout)) {
 		if a.Status != 0 {
 			err = fmt.Errorf("answer %d cut off: %w", a.Status, err)
 		}
@@ -70,7 +67,7 @@ func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
 		o.Class, o.Breaker = Rejected, breaker.OK
 	case s/100 == 3:
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
-		o.Problem = redirectProblem(s, a.Header)
+		o.Err, o.Problem = ErrRedirect, redirectProblem(s, a.Header)
 	default:
 		// 101 without an Upgrade, or a number HTTP does not know.
 		o.Class, o.Breaker = Retry, breaker.Fail
@@ -82,16 +79,14 @@ func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
 // sent with a 2xx status.
 func classifySuccess(o *Outcome, a Answer, p Policy) {
 	o.Class, o.Breaker = Retry, breaker.Fail
-	typ := mediaType(a.Header)
-	accepted := slices.ContainsFunc(p.AcceptTypes, func(t string) bool { return typ != "" && strings.EqualFold(t, typ) })
 	d, isJSON := readDoc(a.Body, a.BodyComplete)
 	switch {
 	case a.Status == 207: // RFC 4918 §13: what became of the record is inside
 		o.Problem = "207 multi-status: not an answer to one record"
 	case a.BodyComplete && isBlank(a.Body):
-	case accepted:
-	case typ != "" && !isJSONType(typ):
-		o.Problem = clip(fmt.Sprintf("answer is %s, not JSON: a captive portal or a proxy?", typ), maxProblem)
+	case p.accepts(mediaType(a.Header)):
+	case isForeign(a, p):
+		o.Problem = clip(fmt.Sprintf("answer is %s, not JSON: a captive portal or a proxy?", mediaType(a.Header)), maxProblem)
 	case !isJSON:
 		o.Problem = "answer is not valid JSON"
 	default:
@@ -114,6 +109,16 @@ func classifySuccess(o *Outcome, a Answer, p Policy) {
 	o.Class, o.Breaker = Acked, breaker.OK
 }
 
+// isForeign reports that a has a body of a type that the API does not answer with.
+func isForeign(a Answer, p Policy) bool {
+	typ := mediaType(a.Header)
+	return typ != "" && !isJSONType(typ) && !p.accepts(typ) && !isBlank(a.Body)
+}
+
+func (p Policy) accepts(typ string) bool {
+	return typ != "" && slices.ContainsFunc(p.AcceptTypes, func(t string) bool { return strings.EqualFold(t, typ) })
+}
+
 // classifyError judges attempts without an answer. They are retried, except
 // where this side is misconfigured or the key cannot be sent at all.
 func classifyError(err error, wrote bool, now time.Time) Outcome {
@@ -127,38 +132,14 @@ func classifyError(err error, wrote bool, now time.Time) Outcome {
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
 	case isCertificateFault(err):
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
-		err = clockFault(err, now)
+		err = clockFault(named(ErrCertificate, err), now)
+	case isVersionFault(err):
+		o.Class, o.Breaker = ConfigFault, breaker.Neutral
+		err = named(ErrTLSVersion, err)
 	}
-	o.Err = err
-	o.Problem = clip(err.Error(), maxProblem)
+	o.Err = steady(err)
+	o.Problem = clip(o.Err.Error(), maxProblem)
 	return o
-}
-
-// isCertificateFault finds certificates refused by either side. Waiting does
-// not mend them.
-func isCertificateFault(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.SystemRootsError](err); ok {
-		return true
-	}
-	// The other side refusing ours arrives as an alert (RFC 8446 §6.2), whose
-	// type crypto/tls does not export.
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" && op.Err != nil {
-		text := op.Err.Error()
-		return strings.Contains(text, "certificate")
-	}
-	return false
 }
 
 func mediaType(h http.Header) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -169,7 +170,6 @@ func TestClassifyErrors(t *testing.T) {
 		{ErrKey, Rejected, breaker.Neutral},
 		{ErrHeader, ConfigFault, breaker.Neutral},
 		{x509.UnknownAuthorityError{}, ConfigFault, breaker.Neutral},
-		{&net.OpError{Op: "remote error", Err: errors.New("tls: certificate required")}, ConfigFault, breaker.Neutral},
 	} {
 		for _, wrote := range []bool{false, true} {
 			o := Classify(Answer{}, tc.err, wrote, now, Policy{})
@@ -178,11 +178,48 @@ func TestClassifyErrors(t *testing.T) {
 			}
 		}
 	}
+	alert := func(text string) error { return &net.OpError{Op: "remote error", Err: errors.New(text)} }
+	for _, tc := range []struct{ err, is error }{
+		{alert("tls: certificate required"), ErrCertificate},
+		{alert("tls: unknown certificate authority"), ErrCertificate},
+		{alert("tls: protocol version not supported"), ErrTLSVersion},
+		{errors.New("tls: server selected unsupported protocol version 301"), ErrTLSVersion},
+		{alert("tls: handshake failure"), nil},
+	} {
+		o := Classify(Answer{}, tc.err, false, now, Policy{})
+		if (o.Class == ConfigFault) != (tc.is != nil) || tc.is != nil && (!errors.Is(o.Err, tc.is) || !strings.Contains(o.Problem, tc.is.Error())) {
+			t.Errorf("%v: %+v", tc.err, o)
+		}
+	}
+	page := Answer{Status: 200, Header: header("Content-Type", "text/html"), Body: []byte("<ht")}
+	if o := Classify(page, fmt.Errorf("%w: slow", ErrTimeout), true, now, Policy{}); o.Class != Retry || o.Status != 200 || !errors.Is(o.Err, ErrNotAPI) {
+		t.Errorf("a page that never ends is a page: %+v", o)
+	}
+	page.Header = header("Content-Type", "application/json")
+	if o := Classify(page, fmt.Errorf("%w: slow", ErrTimeout), true, now, Policy{}); o.Class != Retry || o.Status != 0 || !errors.Is(o.Err, ErrTimeout) {
+		t.Errorf("an answer that never ends is none: %+v", o)
+	}
 	if o := Classify(Answer{Status: 201}, io.ErrUnexpectedEOF, true, now, Policy{}); o.Class != Retry || o.Status != 0 || !o.Wrote {
 		t.Errorf("a 201 that was cut off must stay unknown: %+v", o)
 	}
 	if o := Classify(Answer{Status: 413}, io.ErrUnexpectedEOF, true, now, Policy{}); o.Class != Rejected || o.Status != 413 {
 		t.Errorf("a 413 that was cut off is still a refusal: %+v", o)
+	}
+}
+
+// What differs from one failure to the next is not in their words.
+func TestReasonsAreCounted(t *testing.T) {
+	for text, want := range map[string]string{
+		"stream error: stream ID 17; INTERNAL_ERROR; received from peer":                                    "stream error: INTERNAL_ERROR; received from peer",
+		"http2: server sent GOAWAY and closed the connection; LastStreamID=7, ErrCode=NO_ERROR, debug=\"\"": "http2: server sent GOAWAY and closed the connection; ErrCode=NO_ERROR, debug=\"\"",
+		"lookup api.test on 192.0.2.1:53: read udp 192.0.2.9:40953->192.0.2.1:53: i/o timeout":              "lookup api.test on 192.0.2.1:53: read udp 192.0.2.9->192.0.2.1:53: i/o timeout",
+		"read tcp [::1]:4321->[::1]:443: connection reset by peer":                                          "read tcp [::1]->[::1]:443: connection reset by peer",
+		"dial tcp 192.0.2.1:443: connect: connection refused":                                               "dial tcp 192.0.2.1:443: connect: connection refused",
+	} {
+		inner := errors.New(text)
+		if o := Classify(Answer{}, inner, true, time.Now(), Policy{}); o.Problem != want || o.Err.Error() != want || !errors.Is(o.Err, inner) {
+			t.Errorf("%q, %v", o.Problem, o.Err)
+		}
 	}
 }
 

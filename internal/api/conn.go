@@ -53,6 +53,7 @@ func newConn(raw *socket, rw net.Conn) *conn {
 type limiter struct {
 	r    io.Reader
 	left int
+	err  error // of r, the last one
 }
 
 var errTooLong = fmt.Errorf("%w: too long", ErrAnswer)
@@ -61,9 +62,10 @@ func (l *limiter) Read(p []byte) (int, error) {
 	if l.left <= 0 {
 		return 0, errTooLong
 	}
-	n, err := l.r.Read(p[:min(len(p), l.left)])
+	var n int
+	n, l.err = l.r.Read(p[:min(len(p), l.left)])
 	l.left -= n
-	return n, err
+	return n, l.err
 }
 
 // interrupt makes every read and write on cn fail from now on.
@@ -171,7 +173,7 @@ func (cn *conn) readAnswer() (Answer, error) {
 		cn.lim.left = maxHeader
 		resp, err := http.ReadResponse(cn.br, nil)
 		if err != nil {
-			return Answer{}, readError(err)
+			return Answer{}, cn.readError(err)
 		}
 		if resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols {
 			continue
@@ -183,7 +185,7 @@ func (cn *conn) readAnswer() (Answer, error) {
 		a := Answer{Status: resp.StatusCode, Header: resp.Header, Body: cn.body, BodyComplete: whole}
 		cn.reusable = whole && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols && !bodiless(resp)
 		if err != nil {
-			return a, readError(err)
+			return a, cn.readError(err)
 		}
 		return a, nil
 	}
@@ -230,7 +232,10 @@ func readBody(b []byte, r io.Reader) (_ []byte, whole bool, err error) {
 }
 
 // readError tells a connection that ended from an answer that makes no sense.
-func readError(err error) error {
+func (cn *conn) readError(err error) error {
+	if _, ok := errors.AsType[net.Error](cn.lim.err); ok {
+		err = cn.lim.err // net/http makes a malformed trailer of some
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("connection closed before the end of the answer: %w", err)
 	}

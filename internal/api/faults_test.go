@@ -231,6 +231,26 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// An answer that stops right before its end is late, and not malformed, which
+// net/http's reader takes it for.
+func TestTimeoutBeforeTheLastLine(t *testing.T) {
+	s := newRawServer(t, func(s *rawServer, c net.Conn, br *bufio.Reader) {
+		s.read(br)
+		io.WriteString(c, "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+		io.Copy(io.Discard, br)
+	})
+	short := func(cfg *Config) { cfg.RequestTimeout = 100 * time.Millisecond }
+	for name, send := range map[string]func(context.Context, Request) Outcome{
+		"client":    newTestClient(t, s.url(), short).Send,
+		"transport": newTestTransport(t, s.url(), TransportConfig{}, short).Send,
+	} {
+		o := send(t.Context(), record(1))
+		if o.Class != Retry || !errors.Is(o.Err, ErrTimeout) || errors.Is(o.Err, ErrAnswer) || strings.Contains(o.Problem, "trailer") {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}
+
 // A server that refuses before it has read the record is heard: a reset that
 // overtakes its answer is the rare exception, and each try is one try.
 func TestEarlyRefusalOfALargeRecord(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"trafficup/internal/breaker"
@@ -38,8 +39,9 @@ type Transport struct {
 	policy                  Policy
 	url                     *url.URL
 	http2                   bool
-	proxy                   *url.URL // as net/http is to see it
-	via                     string   // " through proxy host:port", or nothing
+	proxy                   *url.URL    // as net/http is to see it
+	via                     string      // " through proxy host:port", or nothing
+	unnamed                 atomic.Bool // the proxy passes answers on without a Via
 	connectTimeout, timeout time.Duration
 	maxIdle                 int
 	maxIdleTime, maxAge     time.Duration
@@ -130,7 +132,7 @@ func (t *Transport) Send(ctx context.Context, r Request) (o Outcome) {
 	lost := err != nil && !errors.Is(err, ErrCancelled) && !unprocessed(err) && cn.cc.Err() != nil
 	t.release(cn, a.Status != 0, reusable && !silent)
 	if silent || lost {
-		t.distrust(start)
+		t.distrust(start.Add(time.Since(start) / 2))
 	}
 	if r.Token != "" && bytes.Contains(a.Body, []byte(r.Token)) {
 		// A server that echoes the login must not bring it into a report.
@@ -154,6 +156,12 @@ func (t *Transport) judge(a Answer, err error, wrote bool) Outcome {
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
 	case a.Status == http.StatusProxyAuthRequired && t.proxy != nil:
 		o.Err, o.Problem = ErrProxyLogin, ErrProxyLogin.Error()
+	case t.relayed() && o.Class == Acked:
+		t.unnamed.CompareAndSwap(false, a.Header["Via"] == nil)
+	case t.relayed() && a.Status != 0 && ownAnswer(a, t.unnamed.Load()):
+		o.Class, o.Breaker = Retry, breaker.Fail
+		o.Err = fmt.Errorf("%w: the proxy %s gave it", ErrNotAPI, t.proxy.Host)
+		o.Problem = clip(fmt.Sprintf("the proxy's own answer: %s", o.Problem), maxProblem)
 	}
 	return o
 }
@@ -172,19 +180,21 @@ const (
 	refusedStream  = 0x7 // RFC 9113 §7
 	http11Required = 0xd
 	goneAway       = "http2: Transport received Server's graceful shutdown GOAWAY"
+	drivenAway     = "http2: Transport received GOAWAY from server ErrCode:" // the first stream, after the last that counts
 	goingAway      = "http2: client conn not usable"
+	goneBefore     = "http2: client conn could not be established" // closed before its first stream
 )
 
 // unprocessed reports that the server says, or that it is sure, that the request
 // was not looked at: its stream was refused, or came after the last that a
 // GOAWAY admits (RFC 9113 §8.7), or the connection was closing before it was
-// written. net/http has no values for the latter two, only these words.
+// written. net/http has no values for the latter, only these words.
 func unprocessed(err error) bool {
 	if se, ok := errors.AsType[h2StreamError](err); ok {
 		return se.Code == refusedStream
 	}
 	text := err.Error()
-	return strings.HasSuffix(text, goneAway) || strings.HasSuffix(text, goingAway)
+	return strings.HasSuffix(text, goneAway) || strings.HasSuffix(text, goingAway) || strings.HasSuffix(text, goneBefore) || strings.HasPrefix(text, drivenAway)
 }
 
 // wantsHTTP1 reports that the server refuses to answer over HTTP/2.

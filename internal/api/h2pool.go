@@ -27,8 +27,9 @@ func (t *Transport) Renew() {
 	t.retireIf(func(*hconn) bool { return true })
 }
 
-// distrust ends the connections that have shown no life since an attempt began
-// that then failed: the link may have dropped them all.
+// distrust ends the connections that have shown no life since, the middle of an
+// attempt that failed: the link may have dropped them all. Those that were opened
+// after its beginning are none the better for that.
 func (t *Transport) distrust(since time.Time) {
 	t.retireIf(func(cn *hconn) bool { return !cn.heard.IsZero() && cn.heard.Before(since) })
 }

@@ -32,7 +32,16 @@ func (cn *conn) sample() *LinkSample {
 		DeliveryRate: info.Delivery_rate,
 	}
 	cn.counted = now
+	if shut(info) {
+		s.Retransmits, s.Lost = 0, 0
+	}
 	return s
+}
+
+// shut reports that the other side does not read: what it has no room for is sent
+// again, and says nothing of the link.
+func shut(info *unix.TCPInfo) bool {
+	return info.Snd_wnd == 0 && info.Notsent_bytes > 0 && info.Rwnd_limited > info.Busy_time/2
 }
 
 // micros reads the kernel's "not measured" as 0.

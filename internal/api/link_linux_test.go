@@ -86,3 +86,20 @@ func TestLinkSampleOfATimeout(t *testing.T) {
 		t.Errorf("%+v, link %+v", o, o.Link)
 	}
 }
+
+// What is sent again to a side that does not read is no loss; to one that does, it is.
+func TestShut(t *testing.T) {
+	for _, tc := range []struct {
+		info unix.TCPInfo
+		want bool
+	}{
+		{unix.TCPInfo{Snd_wnd: 0, Notsent_bytes: 700_000, Busy_time: 1000, Rwnd_limited: 990}, true},
+		{unix.TCPInfo{Snd_wnd: 9000, Notsent_bytes: 700_000, Busy_time: 1000, Rwnd_limited: 990}, false}, // a small window
+		{unix.TCPInfo{Snd_wnd: 0, Notsent_bytes: 0, Busy_time: 1000, Rwnd_limited: 990}, false},          // nothing waits
+		{unix.TCPInfo{Snd_wnd: 0, Notsent_bytes: 700_000, Busy_time: 1000, Rwnd_limited: 0}, false},      // a kernel that does not know windows
+	} {
+		if got := shut(&tc.info); got != tc.want {
+			t.Errorf("%+v: %v", tc.info, got)
+		}
+	}
+}

@@ -91,6 +91,47 @@ func connected(_ context.Context, _ *url.URL, _ *http.Request, resp *http.Respon
 	return fmt.Errorf("%w: it answered %s", ErrProxy, clip(resp.Status, maxExcerpt))
 }
 
+// relayed reports that a proxy reads the answers, and so can give its own.
+func (t *Transport) relayed() bool { return t.proxy != nil && t.proxy.Scheme == "http" && !t.secure }
+
+// ownAnswer reports that a proxy gave the answer and did not pass it on. It may
+// say so (RFC 9209 §2.1: an error, and not this status received), or show it: a proxy
+// puts its name into what it passes on (RFC 9110 §7.6.3), unless it is one that
+// does not, as unnamed says. Only refusals and failures of a gateway are looked at
+// in that way; 409 and 422 speak of a record's content, which no proxy judges.
+func ownAnswer(a Answer, unnamed bool) bool {
+	s := a.Status
+	switch {
+	case s/100 != 4 && s/100 != 5, s == 401, s == 407, s == 409, s == 422, s == 429:
+		return false
+	case proxyFailed(a.Header.Values("Proxy-Status"), s):
+		return true
+	case s/100 == 4 && mediaType(a.Header) == "text/html":
+		return true // a page for people
+	case s/100 == 4, s == 502, s == 504:
+		return !unnamed && a.Header["Via"] == nil
+	}
+	return false
+}
+
+// proxyFailed finds a proxy that had an error of its own among these lists, and
+// did not receive status.
+func proxyFailed(lists []string, status int) bool {
+	same := fmt.Sprint("received-status=", status)
+	for member := range strings.SplitSeq(strings.Join(lists, ","), ",") {
+		failed, received := false, false
+		for param := range strings.SplitSeq(member, ";") {
+			param = strings.TrimSpace(param)
+			failed = failed || strings.HasPrefix(param, "error=")
+			received = received || param == same
+		}
+		if failed && !received {
+			return true
+		}
+	}
+	return false
+}
+
 // secureDial returns a dialer that has shaken hands with an https proxy. It is
 // not left to net/http, which would offer the proxy HTTP/2, and then not speak
 // it, and would show it the certificate that is meant for the API.

@@ -202,6 +202,39 @@ func TestPlainThroughAProxy(t *testing.T) {
 	}
 }
 
+// What a proxy that reads the answers says by itself is told from what it passes on.
+func TestOwnAnswer(t *testing.T) {
+	text, js, html := "text/plain", "application/json", "text/html"
+	for _, tc := range []struct {
+		status       int
+		typ, via     string
+		proxyStatus  string
+		unnamed, own bool
+	}{
+		{403, text, "", "", false, true}, {403, js, "", "", false, true}, {404, js, "", "", false, true}, {413, text, "", "", false, true},
+		{403, text, "", "", true, false}, {403, text, "1.1 relay", "", false, false}, {403, html, "1.1 relay", "", false, true}, {403, html, "", "", true, true},
+		{502, text, "", "", false, true}, {504, text, "", "", false, true}, {502, text, "1.1 relay", "", false, false}, {502, text, "", "", true, false},
+		{500, text, "", "", false, false}, {503, text, "", "", false, false}, {503, text, "1.1 relay", "relay; error=destination_unavailable", false, true},
+		{401, text, "", "", false, false}, {407, text, "", "", false, false}, {409, js, "", "", false, false}, {422, js, "", "", false, false}, {429, text, "", "", false, false},
+		{201, js, "", "relay; error=proxy_internal_error", false, false}, {302, html, "", "", false, false},
+		{403, js, "1.1 relay", "far; fwd=miss, relay ;error=http_request_denied; details=\"a, b\"", false, true},
+		{403, js, "1.1 relay", "relay; error=http_response_incomplete; received-status=403", false, false},
+		{502, js, "1.1 relay", "relay; error=http_response_incomplete; received-status=200", false, true},
+		{403, js, "1.1 relay", "relay; received-status=403", false, false},
+	} {
+		h := header("Content-Type", tc.typ)
+		if tc.via != "" {
+			h.Set("Via", tc.via)
+		}
+		if tc.proxyStatus != "" {
+			h.Set("Proxy-Status", tc.proxyStatus)
+		}
+		if got := ownAnswer(Answer{Status: tc.status, Header: h}, tc.unnamed); got != tc.own {
+			t.Errorf("%+v: %v", tc, got)
+		}
+	}
+}
+
 // The proxy's own TLS is not the API's: another name, another certificate, no
 // HTTP/2, and nothing of this side's certificate.
 func TestThroughASecureProxy(t *testing.T) {

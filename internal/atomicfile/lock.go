@@ -1,3 +1,5 @@
+// Package atomicfile takes locks on files that the kernel frees when the process
+// ends, however it ends.
 package atomicfile
 
 import (

@@ -32,12 +32,15 @@ type Options struct {
 // State is what Open found.
 type State struct {
 	wal.Report
-	Bad     int   // good frames that hold no entry
-	Acked   int   // records acked by earlier runs and not yet forgotten
-	Unknown int   // records with an intent and no answer
-	Last    Run   // the last run before this one; zero: none
-	Expired int   // segments removed because all in them was older than KeyTTL
-	Err     error // why expired segments could not be removed
+	Bad     int // good frames that hold no entry
+	Acked   int // records acked by earlier runs and not yet forgotten
+	Unknown int // records with an intent and no answer
+	Last    Run // the last run before this one; zero: none
+	Expired int // segments removed because all in them was older than KeyTTL
+	// Leap is by how much the clock is ahead of the newest entry, if by more than a
+	// year, for which nothing was forgotten; else 0.
+	Leap time.Duration
+	Err  error // why expired segments could not be removed
 }
 
 // Journal is an open ledger. It is safe for concurrent use.
@@ -66,18 +69,25 @@ func Open(dir string, o Options, run Run) (*Journal, State, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
 	}
-	j := &Journal{run: run, index: newIndex()}
-	l := loader{index: j.index, since: run.Started.Add(-o.KeyTTL)}
-	if n := likely(o.FS, dir); n > 0 {
-		j.index.keys.reserve(n)
-		j.index.spots.reserve(n)
-	}
-	log, report, err := wal.Open(dir, wal.Options{FS: o.FS, Delay: commitDelay, Rand: o.Rand}, l.frame)
+	l, log, report, err := load(dir, o, run.Started, run.Started.Add(-o.KeyTTL))
 	if err != nil {
-		return nil, State{}, fmt.Errorf("ledger: %w", err)
+		return nil, State{}, err
 	}
-	j.log, j.unknown = log, l.count(unknown)
+	newest := l.latest
+	l.see(run.Started)
+	if since := l.before(run.Started, o.KeyTTL); l.forgetful && since.Before(l.since) {
+		if err := log.Close(); err != nil {
+			return nil, State{}, fmt.Errorf("ledger: %w", err)
+		}
+		if l, log, _, err = load(dir, o, run.Started, since); err != nil {
+			return nil, State{}, err
+		}
+	}
+	j := &Journal{run: run, index: l.index, log: log, unknown: l.count(unknown)}
 	s := State{Report: report, Bad: l.bad, Acked: l.count(acked), Unknown: j.unknown, Last: l.run}
+	if ahead := run.Started.Sub(newest); !newest.IsZero() && ahead > leap {
+		s.Leap = ahead
+	}
 	s.Expired, s.Err = log.Expire(l.since)
 	if err := j.durably(run.encode(nil)); err != nil {
 		return nil, s, fmt.Errorf("ledger: %w", joinClose(err, log))

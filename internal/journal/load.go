@@ -1,16 +1,31 @@
 package journal
 
 import (
+	"fmt"
 	"time"
 
 	"trafficup/internal/disk"
 	"trafficup/internal/wal"
 )
 
+// load opens the log in dir and builds the index of what it holds since a time.
+func load(dir string, o Options, now, since time.Time) (*loader, *wal.Log, wal.Report, error) {
+	l := &loader{index: newIndex(), dates: dates{now: now, since: since}}
+	if n := likely(o.FS, dir); n > 0 {
+		l.index.keys.reserve(n)
+		l.index.spots.reserve(n)
+	}
+	log, report, err := wal.Open(dir, wal.Options{FS: o.FS, Delay: commitDelay, Rand: o.Rand}, l.frame)
+	if err != nil {
+		return nil, nil, report, fmt.Errorf("ledger: %w", err)
+	}
+	return l, log, report, nil
+}
+
 // loader builds the index from the frames of the log.
 type loader struct {
 	index *index
-	since time.Time // what was sent earlier is forgotten
+	dates
 	run   Run
 	file  file
 	bad   int
@@ -45,6 +60,7 @@ func (l *loader) frame(_ wal.Pos, frame []byte) error {
 	case kindRun:
 		r.borrow = false
 		l.run, l.file = r.run(), file{}
+		l.see(l.run.Started)
 	}
 	if r.bad {
 		l.bad++ // its sum is right: the program that wrote it was wrong; the rest is still true
@@ -53,7 +69,7 @@ func (l *loader) frame(_ wal.Pos, frame []byte) error {
 }
 
 func (l *loader) intent(i *Intent) {
-	if i.At.Before(l.since) {
+	if l.forgotten(i.At) {
 		return
 	}
 	if i.fileNumber == l.file.number {
@@ -76,9 +92,10 @@ func (l *loader) intent(i *Intent) {
 }
 
 func (l *loader) answer(a *Answer) {
+	l.see(a.AnsweredAt)
 	n, ok := l.index.byKey(l.index.hash(a.Key))
 	if !ok {
-		if a.Class == Acked && !a.SentAt.Before(l.since) {
+		if a.Class == Acked && !l.forgotten(a.SentAt) {
 			// Its intent is lost. That the key was acked is what counts.
 			l.index.add(identity{key: l.index.hash(a.Key)}, l.run.ID, "", 0, uint32(acked), true)
 			l.fates[acked]++

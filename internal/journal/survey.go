@@ -30,7 +30,7 @@ type FileCount struct {
 // running upload. A missing directory is an empty ledger.
 func Survey(fsys disk.FS, dir string, since time.Time) (Stock, error) {
 	var s Stock
-	l := loader{index: newIndex(), since: since}
+	l := loader{index: newIndex(), dates: dates{now: time.Now(), since: since}}
 	report, err := wal.Read(fsys, dir, func(p wal.Pos, frame []byte) error {
 		err := l.frame(p, frame)
 		if n := len(s.Runs); l.run.ID != "" && (n == 0 || s.Runs[n-1].ID != l.run.ID) {

@@ -2,9 +2,9 @@
 // to the same API.
 //
 // [Windows] say when a path is under maintenance. A [Chooser] orders the paths by
-// them, by how each has fared and by what it may carry. It never forbids the
-// last path: whether a request passes there is for the breaker to say, which is
-// asked along the order.
+// them, by how each has fared and by what it may carry. It forbids a path for its
+// quota and inside a window that closes it, the last one too; else whether a
+// request passes is for the breaker to say, which is asked along the order.
 package netpath
 
 import (
@@ -32,7 +32,7 @@ type Config struct {
 	// last, and every 10 min of trust take one doubling back.
 	Failback time.Duration
 	// Canary is the share of requests, 0 to 1, that try a path not trusted
-	// yet; 0: 0.01.
+	// yet; 0: it is tried at its times only.
 	Canary float64
 	// CanaryFallback is the share of requests, 0 to 1, that try the second path
 	// though nothing is wrong with the first.
@@ -65,14 +65,12 @@ func NewChooser(cfg Config) *Chooser {
 	if cfg.Failback <= 0 {
 		cfg.Failback = 30 * time.Second
 	}
-	if cfg.Canary <= 0 {
-		cfg.Canary = 0.01
-	}
 	return &Chooser{cfg: cfg, state: state{paths: make([]pathState, len(cfg.Names))}}
 }
 
 // Order returns the indexes of the usable paths, the best for this request
-// first. A path whose quota is spent is left out. The caller goes by the first
+// first. A path whose quota is spent is left out, and one in a window that closes
+// it. The caller goes by the first
 // whose breaker lets it, tells of those that did not with Refused, and of the
 // end of the request with Done. u, uniform in [0, 1), selects the requests that
 // try a path.
@@ -82,6 +80,16 @@ func (c *Chooser) Order(now time.Time, u float64) []int {
 	var order []int
 	c.state, order = c.cfg.order(c.state, now, u)
 	return order
+}
+
+// Closed returns the window that closes a path at now, joined with those that
+// overlap or meet it. ok is false when none does.
+func (c *Chooser) Closed(path int, now time.Time) (from, to time.Time, ok bool) {
+	p := c.at(now).paths[path]
+	if !p.closing.holds(now) {
+		return time.Time{}, time.Time{}, false
+	}
+	return p.closing.start, p.closing.end, true
 }
 
 // Refused tells that the breaker of a path let a request not through, and when
@@ -121,11 +129,11 @@ func (c *Chooser) Status(now time.Time) []PathStatus {
 	all := make([]PathStatus, len(s.paths))
 	for i, p := range s.paths {
 		all[i] = PathStatus{
-			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.inWindow,
+			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.window.holds(now),
 			Sent: p.sent, Bytes: p.bytes, FallbackTotal: p.onFallback,
 		}
-		if p.inWindow {
-			all[i].Until = p.windowEnd
+		if p.window.holds(now) {
+			all[i].Until = p.window.end
 		}
 		if i > 0 && i == s.head {
 			all[i].OnFallbackSince = s.since

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var t0 = time.Date(2026, 7, 17, 0, 0, 0, 0, time.UTC) // a Friday
 
 func two(ws Windows) *Chooser {
-	return NewChooser(Config{Names: []string{"primary", "fallback"}, Windows: ws})
+	return NewChooser(Config{Names: []string{"primary", "fallback"}, Windows: ws, Canary: 0.01})
 }
 
 func wantOrder(t *testing.T, c *Chooser, now time.Time, u float64, want ...int) {
@@ -211,6 +211,46 @@ func TestQuotas(t *testing.T) {
 	spent := NewChooser(Config{Names: []string{"cell"}, Quota: map[int]Quota{0: {Bytes: 1}}})
 	spent.Done(0, OK, 1, t0)
 	wantOrder(t, spent, t0, 0.5)
+}
+
+// A window that closes a path leaves it out, also as a trial and as the last one;
+// windows that only put it behind do not.
+func TestClosedPathIsLeftOut(t *testing.T) {
+	ws := windows(t, "primary 01:00 05:00 fri", "primary 02:00 03:00 fri", "primary 03:00 04:00 fri", "fallback 03:30 03:45")
+	for i := range ws[1:] {
+		ws[i+1].closed = true
+	}
+	c, h := two(ws), func(hours float64) time.Time { return t0.Add(time.Duration(hours * float64(time.Hour))) }
+	closed := func(path int, now time.Time, want ...float64) {
+		t.Helper()
+		from, to, ok := c.Closed(path, now)
+		if ok != (len(want) == 2) || ok && (from != h(want[0]) || to != h(want[1])) {
+			t.Fatalf("path %d after %s: closed %v, from %s to %s", path, now.Sub(t0), ok, from, to)
+		}
+	}
+	wantOrder(t, c, h(1), 0.5, 1, 0)
+	closed(0, h(2).Add(-1))
+	wantOrder(t, c, h(2), 0.001, 1)
+	closed(0, h(2), 2, 4) // they meet: one window
+	closed(1, h(2))
+	wantOrder(t, c, h(3.5), 0.5)
+	closed(0, h(3.5), 2, 4)
+	closed(1, h(3.5), 3.5, 3.75)
+	wantOrder(t, c, h(3.75), 0.001, 1)
+	wantOrder(t, c, h(4), 0.5, 1, 0) // open, and still inside the wider window
+	closed(0, h(4))
+	wantOrder(t, c, h(2), 0.5, 1) // the clock was set back
+	closed(0, h(2), 2, 4)
+	one := NewChooser(Config{Names: []string{"primary"}, Windows: ws})
+	one.Refused(0, h(2), h(1.9))
+	wantOrder(t, one, h(2), 0.001) // no probe either
+}
+
+func TestWithoutACanaryOnlyTrialsComeBack(t *testing.T) {
+	c := NewChooser(Config{Names: []string{"primary", "fallback"}})
+	c.Refused(0, t0.Add(30*time.Second), t0)
+	wantOrder(t, c, t0.Add(time.Second), 0, 1, 0)
+	wantOrder(t, c, t0.Add(30*time.Second), 0.5, 0, 1)
 }
 
 func TestCanaryOfTheFallback(t *testing.T) {

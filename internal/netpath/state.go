@@ -26,13 +26,24 @@ type pathState struct {
 	trialAt   time.Time     // while untrusted: when a request is to try it
 	shut      bool          // its breaker lets nothing through until trialAt
 
-	// The window it was in at windowAt, or the next then; zero: none.
-	windowAt, windowStart, windowEnd time.Time
-	inWindow                         bool
+	window, closing span // of all windows, and of those that close it
+	inWindow        bool
 
 	sent, bytes int64
 	onFallback  time.Duration // it was the head in place of the first path
 }
+
+// span is the window a path was in at the moment at, or the next then. A zero end
+// means none.
+type span struct{ at, start, end time.Time }
+
+// holds reports whether the window holds now, if now was looked at last. Windows
+// follow the wall clock.
+func (s span) holds(now time.Time) bool { return !s.end.IsZero() && !now.Round(0).Before(s.start) }
+
+// outdated reports whether wall lies outside of what s tells about: the wall clock
+// may be set back, too.
+func (s span) outdated(wall time.Time) bool { return wall.Before(s.at) || !wall.Before(s.end) }
 
 const (
 	trustOKs    = 5                // answers in a row that a return needs at least
@@ -62,16 +73,18 @@ func (c Config) at(s state, now time.Time) state {
 // look notes whether p is in a window. One that has ended takes the trust away,
 // also if nobody called from its beginning to its end.
 func (p *pathState) look(ws Windows, name string, now time.Time) {
-	wall := now.Round(0) // windows follow the wall clock, which may be set back
-	if wall.Before(p.windowAt) || !wall.Before(p.windowEnd) {
-		ended := !p.windowEnd.IsZero() && !wall.Before(p.windowEnd)
-		start, end, ok := ws.span(name, wall)
-		p.windowAt, p.windowStart, p.windowEnd = wall, start, end
-		if ended && !p.untrusted && (!ok || wall.Before(start)) {
+	wall := now.Round(0)
+	if p.window.outdated(wall) {
+		ended := !p.window.end.IsZero() && !wall.Before(p.window.end)
+		p.window = ws.spanAt(name, wall)
+		if ended && !p.untrusted && !p.window.holds(wall) {
 			p.distrust(now)
 		}
 	}
-	p.inWindow = !p.windowEnd.IsZero() && !wall.Before(p.windowStart)
+	if p.closing.outdated(wall) {
+		p.closing = ws.Closing().spanAt(name, wall)
+	}
+	p.inWindow = p.window.holds(wall)
 }
 
 // headed notes which path is the head at now.
@@ -86,8 +99,9 @@ func (s state) headed(c Config, now time.Time) state {
 	return s
 }
 
-// preference returns the paths within their quotas, best first: outside a window
-// before inside, trusted before untrusted before shut, then as configured.
+// preference returns the paths that are open and within their quotas, best first:
+// outside a window before inside, trusted before untrusted before shut, then as
+// configured.
 func (c Config) preference(s state, now time.Time) []int {
 	var total int64
 	for _, p := range s.paths {
@@ -95,7 +109,7 @@ func (c Config) preference(s state, now time.Time) []int {
 	}
 	order := make([]int, 0, len(s.paths))
 	for i, p := range s.paths {
-		if c.Quota[i].allows(p.sent, p.bytes, total) {
+		if c.Quota[i].allows(p.sent, p.bytes, total) && !p.closing.holds(now) {
 			order = append(order, i)
 		}
 	}

@@ -1,6 +1,7 @@
 package netpath
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -25,6 +26,7 @@ func TestModel(t *testing.T) {
 		for i, name := range cfg.Names {
 			if rapid.Bool().Draw(t, "window") {
 				_, w := drawWindow(t, name)
+				w.closed = rapid.Bool().Draw(t, "closed")
 				cfg.Windows = append(cfg.Windows, w)
 			}
 			cfg.Quota[i] = Quota{
@@ -65,7 +67,8 @@ func TestModel(t *testing.T) {
 				}
 				for i, p := range s.paths {
 					q := cfg.Quota[i]
-					if (q.Bytes == 0 || p.bytes < q.Bytes) && (q.Share == 0 || float64(p.sent) <= q.Share*float64(total)) {
+					_, closed := cfg.Windows.Closing().In(cfg.Names[i], now)
+					if !closed && (q.Bytes == 0 || p.bytes < q.Bytes) && (q.Share == 0 || float64(p.sent) <= q.Share*float64(total)) {
 						usable = append(usable, i)
 					}
 				}
@@ -141,6 +144,7 @@ type world struct {
 
 func newWorld(cfg Config) *world {
 	cfg.Names = []string{"primary", "fallback"}
+	cfg.Canary = cmp.Or(cfg.Canary, 0.01)
 	return &world{
 		c: NewChooser(cfg), rng: rand.New(rand.NewPCG(1, 2)), cfg: breaker.DefaultConfig(), now: t0,
 	}

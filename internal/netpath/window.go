@@ -13,6 +13,7 @@ type Spec struct {
 	Days     []string // mon to sun, the days it begins on; none: every day
 	From, To string   // HH:MM by the clock on the wall; To may be 24:00, or lie past midnight
 	TZ       string   // IANA name; empty: UTC
+	Closed   bool     // no request starts on the path inside it
 }
 
 // Window is a maintenance window that comes back every week or oftener. It is
@@ -25,6 +26,7 @@ type Spec struct {
 // skipping ends and lasts as long as it always does.
 type Window struct {
 	path     string
+	closed   bool          // nothing starts inside
 	days     [7]bool       // by time.Weekday, the one it begins on
 	from, to time.Duration // since the midnight before; to > from, past 24 h on the next day
 	zone     *time.Location
@@ -35,7 +37,7 @@ var dayNames = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 // ParseWindow checks s. Errors begin with the member at fault and say what
 // would be right.
 func ParseWindow(s Spec) (Window, error) {
-	w := Window{path: s.Path}
+	w := Window{path: s.Path, closed: s.Closed}
 	if s.Path == "" {
 		return Window{}, fmt.Errorf(`path: missing, write the name of a path, as "primary"`)
 	}

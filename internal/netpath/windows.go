@@ -20,6 +20,17 @@ func (ws Windows) In(path string, t time.Time) (until time.Time, in bool) {
 	return end, true
 }
 
+// Closing returns the windows in which nothing starts.
+func (ws Windows) Closing() Windows {
+	var closing Windows
+	for _, w := range ws {
+		if w.closed {
+			closing = append(closing, w)
+		}
+	}
+	return closing
+}
+
 // Next returns when the next window of path begins after t, the one t lies in
 // left aside. ok is false if there is none.
 func (ws Windows) Next(path string, t time.Time) (start time.Time, ok bool) {
@@ -32,6 +43,11 @@ func (ws Windows) Next(path string, t time.Time) (start time.Time, ok bool) {
 	}
 	start, _, ok = ws.span(path, after)
 	return start, ok
+}
+
+func (ws Windows) spanAt(path string, t time.Time) span {
+	start, end, _ := ws.span(path, t)
+	return span{t, start, end}
 }
 
 // span is Window.Span over all windows of path. ok is false if it has none.

@@ -9,11 +9,8 @@ import (
 
 // AdaptiveConfig bounds an [Adaptive]. With Min equal to Max the limit is fixed.
 type AdaptiveConfig struct {
-	Min, Max, Start int // calls in flight; Min is at least 1, Max at least Min, Start is held between them
+	Min, Max int // calls in flight; Min is at least 1, Max at least Min
 }
-
-// DefaultAdaptive returns the bounds the command's "auto" stands for.
-func DefaultAdaptive() AdaptiveConfig { return AdaptiveConfig{Min: 1, Max: 64, Start: 4} }
 
 // Sample is what one call tells about the server's load.
 type Sample struct {

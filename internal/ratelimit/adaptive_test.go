@@ -21,7 +21,7 @@ func TestAdaptiveFindsTheKnee(t *testing.T) {
 	for _, rtt := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 230 * time.Millisecond} {
 		for _, places := range []int{4, 20, 50} {
 			const service = 100 * time.Millisecond
-			c := crowd{cfg: AdaptiveConfig{Min: 1, Max: 256, Start: 4}, rtt: rtt, places: places, calls: 8000}
+			c := crowd{cfg: AdaptiveConfig{Max: 256}, rtt: rtt, places: places, calls: 8000}
 			knee := float64(places) * float64(rtt+service) / float64(service)
 			c.service = func(*rand.Rand) time.Duration { return service }
 			constant := c.play(0)
@@ -51,7 +51,7 @@ func TestAdaptiveOnALossyLink(t *testing.T) {
 		{"timed out", func(s *Sample) { s.Duration, s.Shrink = 2*time.Second, true }},
 	} {
 		c := crowd{
-			cfg: DefaultAdaptive(), rtt: 230 * time.Millisecond, places: 64, calls: 20000, service: exponential(20 * time.Millisecond),
+			cfg: AdaptiveConfig{Max: 64}, rtt: 230 * time.Millisecond, places: 64, calls: 20000, service: exponential(20 * time.Millisecond),
 			mishap: func(r *rand.Rand, s *Sample) {
 				if r.Float64() < 0.01 {
 					tt.mishap(s)
@@ -96,7 +96,8 @@ func TestClimb(t *testing.T) {
 		{"one burst of refusals", 32, bad, true, 28},
 		{"neither answer nor duration", 1000, Sample{}, true, 32},
 	} {
-		c := newClimb(AdaptiveConfig{Min: 1, Max: 64, Start: 16})
+		c := newClimb(AdaptiveConfig{Min: 1, Max: 64})
+		c.limit, c.floor = 16, 16
 		if got := feed(&c, 32, usual, true, t0); got != 32 {
 			t.Fatalf("first round: %d", got)
 		}
@@ -109,7 +110,7 @@ func TestClimb(t *testing.T) {
 func TestClimbStaysInsideItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lo := rapid.IntRange(-1, 8).Draw(t, "min")
-		cfg := AdaptiveConfig{Min: lo, Max: rapid.IntRange(-1, 100).Draw(t, "max"), Start: rapid.IntRange(-5, 200).Draw(t, "start")}
+		cfg := AdaptiveConfig{Min: lo, Max: rapid.IntRange(-1, 100).Draw(t, "max")}
 		a := NewAdaptive(cfg)
 		now := t0
 		for range rapid.IntRange(1, 500).Draw(t, "calls") {

@@ -6,8 +6,9 @@ import (
 )
 
 const (
-	rampStep   = 250 * time.Millisecond // in which the first rate doubles
+	rampStep   = 250 * time.Millisecond // in which the rate doubles until a ceiling is met
 	enough     = 20                     // calls a goodput is judged by: less is noise
+	leastBase  = 4                      // calls per second the ramp begins with at least
 	lowest     = 0.5                    // calls per second: someone has to notice when it is over
 	firstDip   = 0.2                    // by what part the rate falls below a ceiling newly met
 	leastDip   = 0.02                   // and below one that proved itself time and again
@@ -17,7 +18,9 @@ const (
 )
 
 // ceiling learns from refusals alone what a server bears. Until the first one
-// the rate doubles every rampStep. After it the rate follows the cubic curve of
+// nothing holds calls back, so it says only that the ceiling is lower than what
+// was sent. The rate begins anew from half of what went through and doubles every
+// rampStep until it is refused, too. From then on it follows the cubic curve of
 // RFC 9438 around the wall, the ceiling as last measured: a dip below, a steep
 // return, long near the wall, then ever faster beyond it. Each time a wall is
 // met the dip is halved, or quartered if the wall is where it was, and the climb
@@ -30,7 +33,7 @@ const (
 // holds much hides the ceiling from the second number, one that holds little
 // from the first; which it is shows when a wall is refused at once.
 type ceiling struct {
-	base  float64       // calls per second the ramp begins with; 0: no ramp
+	base  float64       // calls per second the ramp begins with; 0: never refused
 	wall  float64       // calls per second; 0: not met yet
 	dip   float64       // part of wall
 	trust float64       // from 0, the wall is what went through, to 1, it is the rate that was refused
@@ -44,13 +47,13 @@ type ceiling struct {
 
 // rate returns calls per second, which may be infinite, at an age of c.age - ago.
 func (c *ceiling) rate(ago time.Duration) float64 {
-	age := max(c.age-ago, 0)
+	age := max(c.age-ago, 0).Seconds()
 	switch {
 	case c.wall > 0:
-		x := age.Seconds()/c.climb().Seconds() - 1
+		x := age/c.climb().Seconds() - 1
 		return max(c.wall*(1+c.dip*x*x*x), lowest)
 	case c.base > 0:
-		return c.base * math.Exp2(age.Seconds()/rampStep.Seconds())
+		return c.base * math.Exp2(age/rampStep.Seconds())
 	}
 	return math.Inf(1)
 }
@@ -82,9 +85,10 @@ func (c *ceiling) goodput(now time.Time) (float64, bool) {
 // at sent. Of a burst of refusals the first one counts.
 func (c *ceiling) refused(rate float64, sent, now time.Time) {
 	through, judged := c.goodput(now)
-	if sent.Before(c.cut) {
-		// The rest of a burst: the rate is cut. But a burst of some length also
-		// measures, and the first cut may have been far from enough.
+	if sent.Before(c.cut) || sent.Before(c.wait) {
+		// The rest of a burst: the rate is cut, and what was sent while nothing was
+		// let through had passed before and waited for a permit. But a burst of some
+		// length also measures, and the first cut may have been far from enough.
 		if c.trust < 1 && judged && through < 0.8*c.wall {
 			c.wall = max(through, lowest)
 			c.cut, c.age = now, 0
@@ -101,7 +105,7 @@ func (c *ceiling) refused(rate float64, sent, now time.Time) {
 	// refused for what came at the old one. While the wall is unsure all that is
 	// under way may arrive first.
 	pause := time.Duration(2 * float64(time.Second) / c.rate(0))
-	if c.dip >= firstDip/2 {
+	if c.wall == 0 || c.dip >= firstDip/2 {
 		pause = max(pause, now.Sub(sent))
 	}
 	c.wait = now.Add(min(pause, time.Second))
@@ -109,18 +113,21 @@ func (c *ceiling) refused(rate float64, sent, now time.Time) {
 
 func (c *ceiling) learn(rate, through float64, judged bool) {
 	switch {
+	case c.base == 0:
+		// What went through began with a full bucket and few calls.
+		c.base = max(min(rate, through/2), leastBase)
+		return
 	case c.wall == 0:
+		// A rate below what went through is that of a call that passed long before it
+		// was sent.
 		c.dip, c.trust = firstDip, 0.8
-		if math.IsInf(rate, 1) {
-			rate = through
-		}
-		c.wall = rate
+		c.wall = max(rate, through)
 	case c.age < c.climb()/4:
 		// Refused again at once: the ceiling came down, or it was the bucket that
 		// let the last wall look too high.
 		c.trust = max(c.trust/2, leastTrust)
 		if judged {
-			c.wall = min(through, c.wall*(1-c.dip))
+			c.wall = through
 		} else {
 			c.wall *= 0.8
 			c.dip = min(2*c.dip, firstDip)

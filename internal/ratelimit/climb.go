@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	start      = 4    // calls in flight: a server that they make queue is a small one
 	leastRound = 16   // calls in a round: the durations of fewer are noise
 	steepRise  = 1.2  // of the expected duration, which ends the slow start
 	slightRise = 1.05 // beyond which a limit is no longer raised
@@ -46,8 +47,8 @@ type round struct {
 }
 
 func newClimb(cfg AdaptiveConfig) climb {
-	start := float64(min(max(cfg.Start, cfg.Min), cfg.Max))
-	return climb{cfg: cfg, limit: start, floor: start, slow: true}
+	limit := float64(min(max(start, cfg.Min), cfg.Max))
+	return climb{cfg: cfg, limit: limit, floor: limit, slow: true}
 }
 
 func (c *climb) whole() int { return int(c.limit) }

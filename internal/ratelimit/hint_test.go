@@ -92,7 +92,7 @@ func FuzzParseHints(f *testing.F) {
 			t.Fatalf("%+v", hint)
 		}
 		// Whatever was said: nothing is held back for longer than the pause.
-		s := NewSteer(SteerConfig{})
+		s := NewSteer()
 		s.Hint(hint, t0)
 		s.ask(t0, false)
 		if d := s.ask(t0, true); d < 0 || d > 2*longestPause {

@@ -12,15 +12,16 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// night plays workers that send as fast as a Steer lets them, over a link to a
-// server with a token bucket, in virtual time.
+// night plays workers that send as fast as a Steer, and an Adaptive where there
+// is one, let them, over a link to a server with a token bucket, in virtual time.
+// They begin as those of a run do: one, and every 100 ms twice as many.
 type night struct {
 	workers int
+	permits *AdaptiveConfig // nil: as many as there are workers
 	rtt     time.Duration
 	rate    float64 // the server's, calls per second
 	burst   int
 	length  time.Duration
-	steer   SteerConfig
 	jitter  func(n int) time.Duration                              // of the n-th call on its way there
 	change  func(at time.Duration, l *rate.Limiter, now time.Time) // the server's mood, before each call
 	headers headers                                                // what it says with each answer
@@ -60,26 +61,43 @@ func (s score) between(from, to int) (goodput, refused float64) {
 
 func (n night) play() score {
 	var (
-		s       = NewSteer(n.steer)
+		s       = NewSteer()
 		server  = rate.NewLimiter(rate.Limit(n.rate), n.burst)
 		end     = t0.Add(n.length)
 		seconds = int(n.length / time.Second)
 		result  = score{make([]int, seconds), make([]int, seconds)}
-		idle    = n.workers
+		begun   = 1
+		idle    = 1
+		let     = 0 // through by the Steer, and waiting for a permit
+		climb   = newClimb(AdaptiveConfig{Min: n.workers, Max: n.workers})
 		held    = false
 		under   answers
 		calls   int
 		now     = t0
 		arrived time.Time
 	)
+	if n.permits != nil {
+		climb = NewAdaptive(*n.permits).climb
+	}
 	for now.Before(end) {
-		d := time.Duration(math.MaxInt64)
-		if idle > 0 {
-			d = min(s.ask(now, held), look)
-			held = d > 0
+		doubled := now.Sub(t0) / (100 * time.Millisecond)
+		if more := min(n.workers, 1<<min(doubled, 20)) - begun; more > 0 {
+			begun, idle = begun+more, idle+more
 		}
-		if d == 0 {
-			idle--
+		d := time.Duration(math.MaxInt64)
+		if begun < n.workers {
+			d = t0.Add((doubled + 1) * 100 * time.Millisecond).Sub(now)
+		}
+		if idle > 0 {
+			wait := s.ask(now, held)
+			if held = wait > 0; !held {
+				idle, let = idle-1, let+1
+			}
+			d = min(d, wait, look)
+		}
+		if let > 0 && len(under) < climb.whole() {
+			d = 0
+			let--
 			calls++
 			there := now.Add(n.rtt / 2)
 			if n.jitter != nil {
@@ -98,6 +116,8 @@ func (n night) play() score {
 				n.headers(a.header, server, there, a.refused)
 			}
 			heap.Push(&under, a)
+		}
+		if d == 0 {
 			continue
 		}
 		next := end
@@ -108,11 +128,13 @@ func (n night) play() score {
 			now = next
 			continue
 		}
-		a := heap.Pop(&under).(answer)
+		a := under[0]
 		now = a.at
 		if !now.Before(end) {
 			break
 		}
+		climb.learn(Sample{Duration: now.Sub(a.sent), RTT: n.rtt, Shrink: a.refused}, len(under) >= climb.whole(), now)
+		heap.Pop(&under)
 		idle++
 		if a.header != nil {
 			if h, ok := ParseHints(a.header, now); ok {

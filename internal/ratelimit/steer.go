@@ -19,23 +19,14 @@ const (
 	look = 250 * time.Millisecond
 )
 
-// SteerConfig bounds a [Steer]. The zero value neither limits nor ramps.
-type SteerConfig struct {
-	Rate  float64 // calls per second at most, whatever is learnt; 0: no bound
-	Burst int     // calls at once within Rate; less than 1 is 1
-	Ramp  float64 // calls per second to begin with, doubling every 250 ms; 0: no ramp
-}
-
-// Steer holds back the calls on one path to the lowest of: the configured rate,
-// the rate its server publishes, and the ceiling learnt from its refusals. It
-// has to be told of every answer. Safe for concurrent use.
+// Steer holds back the calls on one path to the rate its server publishes, or to
+// the ceiling learnt from its refusals, whichever is lower. It has to be told of
+// every answer. Safe for concurrent use.
 type Steer struct {
-	cfg  SteerConfig
 	turn chan struct{} // held by the first in line, the only one with a timer
 
 	mu        sync.Mutex
-	bound     pace      // guarded by mu; at cfg.Rate
-	own       pace      // guarded by mu; at the rate published or learnt
+	pace      pace      // guarded by mu; at the rate published or learnt
 	learnt    ceiling   // guarded by mu
 	published published // guarded by mu
 	last      time.Time // guarded by mu; the last call let through
@@ -51,10 +42,7 @@ type published struct {
 }
 
 // NewSteer returns a Steer for one path.
-func NewSteer(cfg SteerConfig) *Steer {
-	cfg.Burst = max(cfg.Burst, 1)
-	return &Steer{cfg: cfg, turn: make(chan struct{}, 1), learnt: ceiling{base: cfg.Ramp}}
-}
+func NewSteer() *Steer { return &Steer{turn: make(chan struct{}, 1)} }
 
 // Wait returns nil when a call may be sent, callers in the order they came. It
 // returns ctx's error when that ends first, and at once an error that is
@@ -93,9 +81,6 @@ func (s *Steer) Rate(now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rate := s.rate(now, 0)
-	if s.cfg.Rate > 0 {
-		rate = min(rate, s.cfg.Rate)
-	}
 	if math.IsInf(rate, 1) {
 		return 0
 	}
@@ -115,11 +100,7 @@ func (s *Steer) OK() {
 func (s *Steer) Throttled(sent, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rate := s.rate(now, now.Sub(sent))
-	if s.cfg.Rate > 0 {
-		rate = min(rate, s.cfg.Rate)
-	}
-	s.learnt.refused(rate, sent, now)
+	s.learnt.refused(s.rate(now, now.Sub(sent)), sent, now)
 }
 
 // Hint tells what an answer said about the server's limits. It replaces what
@@ -156,7 +137,7 @@ func (s *Steer) Hint(h Hint, now time.Time) {
 func (s *Steer) ask(now time.Time, held bool) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := max(s.own.delay(now), s.bound.delay(now), s.learnt.wait.Sub(now), s.published.pause.Sub(now))
+	d := max(s.pace.delay(now), s.learnt.wait.Sub(now), s.published.pause.Sub(now))
 	if d > 0 {
 		return d
 	}
@@ -164,14 +145,11 @@ func (s *Steer) ask(now time.Time, held bool) time.Duration {
 		s.last, s.learnt.since = now, now
 	}
 	rate, learnt := s.rate(now, 0), s.learnt.rate(0)
-	if held && learnt <= rate && (s.cfg.Rate == 0 || learnt <= s.cfg.Rate) {
+	if held && learnt <= rate {
 		s.learnt.grow(now.Sub(s.last))
 	}
 	if !math.IsInf(rate, 1) {
-		s.own.take(now, rate, 1)
-	}
-	if s.cfg.Rate > 0 {
-		s.bound.take(now, s.cfg.Rate, s.cfg.Burst)
+		s.pace.take(now, rate)
 	}
 	s.last = now
 	return 0

@@ -219,7 +219,8 @@ func (s *scripted) Order(time.Time, float64) []int {
 	defer s.mu.Unlock()
 	return slices.Clone(s.order)
 }
-func (s *scripted) Refused(path int, _, _ time.Time) { s.note("refused %d", path) }
+func (s *scripted) Closed(int, time.Time) (from, to time.Time, ok bool) { return }
+func (s *scripted) Refused(path int, _, _ time.Time)                    { s.note("refused %d", path) }
 func (s *scripted) Done(path int, v Verdict, bytes int, _ time.Time) {
 	s.note("done %d %d %d", path, v, bytes)
 }

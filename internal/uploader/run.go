@@ -18,6 +18,7 @@ var (
 	ErrStopped  = errors.New("by a signal")
 	ErrDeadline = errors.New("deadline reached")
 	ErrHalted   = errors.New("every path has been down too long")
+	ErrClosed   = errors.New("every path is closed for too long")
 	ErrAuth     = errors.New("not authorised")
 	ErrConfig   = errors.New("configuration fault")
 	ErrPoison   = errors.New("every record is refused alike")
@@ -70,6 +71,8 @@ type run struct {
 
 	haltMu    sync.Mutex
 	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
+
+	toldClosed time.Time // guarded by haltMu; end of the maintenance that was told of
 }
 
 // Run delivers the feed and returns what happened to every record it read.
@@ -97,7 +100,7 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 	}
 	r.paths = make(map[*Path]*pathState, len(parts.Paths))
 	for i := range r.parts.Paths {
-		r.paths[&r.parts.Paths[i]] = new(pathState)
+		r.paths[&r.parts.Paths[i]] = &pathState{index: i}
 		r.asGiven = append(r.asGiven, i)
 	}
 

@@ -11,6 +11,8 @@ import (
 
 // pathState is what the run remembers of a path between answers.
 type pathState struct {
+	index int // of the path
+
 	mu        sync.Mutex
 	throttled time.Time // guarded by mu; when the last burst of throttles was counted
 	rounds    int       // guarded by mu; bursts since the last success
@@ -35,10 +37,11 @@ func (r *run) sentAway(p *Path, out Outcome) {
 	}
 }
 
-// another says that there is a path beside p that has not asked for patience.
+// another says that there is a path beside p that has not asked for patience, nor
+// is closed.
 func (r *run) another(p *Path, now time.Time) bool {
 	for i := range r.parts.Paths {
-		if q := &r.parts.Paths[i]; q != p && !r.isAway(q, now) {
+		if q := &r.parts.Paths[i]; q != p && !r.isAway(q, now) && !r.isClosed(q, now) {
 			return true
 		}
 	}
@@ -93,6 +96,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	if !ok {
 		done(VerdictNeutral, time.Now(), 0)
 		r.giveBack(p, Attempted{}, true)
+		r.waited(j, p)
 		r.finish(j, Deferred, "deadline reached", time.Time{})
 		return false
 	}
@@ -156,12 +160,21 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		r.finish(j, Halted, "", time.Time{})
 		return false
 	case ClassConfig:
-		r.fault(fmt.Errorf("%w: %s: %s", ErrConfig, p.Name, j.problem))
+		r.fault(fmt.Errorf("%w: %s: %w", ErrConfig, p.Name, told{j.problem, out.Err}))
 		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
 	return r.again(j, p, out, started, throttleWait)
 }
+
+// told is an error in the words of the record that met it.
+type told struct {
+	words string
+	err   error // nil: an answer was all there was
+}
+
+func (t told) Error() string { return t.words }
+func (t told) Unwrap() error { return t.err }
 
 // turnedAway says that the record was not processed, as on a connection that the
 // server is closing. Once in a row that is free; a server that goes on like that
@@ -178,7 +191,7 @@ func (r *run) way(j *job) (p *Path, done func(Verdict, time.Time, int), park, ov
 		now := time.Now()
 		p, done, retryAt := r.choose(now)
 		if p == nil {
-			return nil, nil, r.allDown(j, retryAt), true
+			return nil, nil, r.noPath(j, retryAt, now), true
 		}
 		// gate: the server asked everyone to wait.
 		if d := p.Gate.Delay(now, r.parts.Rand()); d > 0 {
@@ -190,11 +203,12 @@ func (r *run) way(j *job) (p *Path, done func(Verdict, time.Time, int), park, ov
 		// fail only when the run ends first.
 		if err := r.leave(j, p, paid); err != nil {
 			done(VerdictNeutral, time.Now(), 0)
+			r.waited(j, p)
 			b, problem := r.stopBucket()
 			r.finish(j, b, problem, time.Time{})
 			return nil, nil, false, true
 		}
-		if paid || time.Since(now) < longWait {
+		if got := time.Now(); (paid || got.Sub(now) < longWait) && !r.isClosed(p, got) {
 			return p, done, false, false
 		}
 		// Meanwhile a window may have begun, a breaker opened, a gate closed.
@@ -278,14 +292,17 @@ func (r *run) throttle(p *Path, out Outcome, started, now time.Time) (time.Durat
 }
 
 // choose returns the first path whose breaker lets a request through, or the
-// earliest time at which one will. done takes the bytes of the request, 0 when
-// it was not sent after all.
+// earliest time at which one will; zero: none may be used at all. done takes the
+// bytes of the request, 0 when it was not sent after all.
 func (r *run) choose(now time.Time) (p *Path, done func(v Verdict, at time.Time, bytes int), retryAt time.Time) {
 	for _, i := range r.order(now) {
 		p := &r.parts.Paths[i]
 		record, at, ok := p.Breaker.Allow(now)
 		if ok {
 			return p, func(v Verdict, at time.Time, bytes int) {
+				if v == VerdictFail && r.isClosed(p, at) {
+					v = VerdictNeutral // maintenance has begun: no news
+				}
 				record(v, at)
 				if r.parts.Chooser != nil {
 					r.parts.Chooser.Done(i, v, bytes, at)
@@ -298,9 +315,6 @@ func (r *run) choose(now time.Time) (p *Path, done func(v Verdict, at time.Time,
 		if retryAt.IsZero() || at.Before(retryAt) {
 			retryAt = at
 		}
-	}
-	if retryAt.IsZero() { // no path may be used at all
-		retryAt = now.Add(time.Second)
 	}
 	return nil, nil, retryAt
 }
@@ -341,15 +355,23 @@ func (r *run) leave(j *job, p *Path, paid bool) error {
 			continue
 		}
 		before := time.Now()
-		if err := l.limiter.Wait(r.stopping); err != nil {
+		err := l.limiter.Wait(r.stopping)
+		*l.wait += time.Since(before)
+		if err != nil {
 			return err
 		}
-		*l.wait += time.Since(before)
 	}
 	if p.Permits == nil {
 		return nil
 	}
 	return p.Permits.Acquire(r.stopping)
+}
+
+// waited tells of waits that end without an attempt.
+func (r *run) waited(j *job, p *Path) {
+	if r.parts.Waited != nil {
+		r.parts.Waited(p.Name, j.rateWait, j.gateWait)
+	}
 }
 
 func (r *run) giveBack(p *Path, a Attempted, gated bool) {
@@ -393,7 +415,11 @@ func (r *run) allDown(j *job, retryAt time.Time) bool {
 	haltAt := r.downSince.Add(r.cfg.HaltAfter)
 	r.haltMu.Unlock()
 	if !now.Before(haltAt) {
-		r.fault(fmt.Errorf("%w (%s)", ErrHalted, r.cfg.HaltAfter))
+		err := fmt.Errorf("%w (%s)", ErrHalted, r.cfg.HaltAfter)
+		if c, ok := r.closure(now); ok {
+			err = fmt.Errorf("%w; there is %s, too", err, c)
+		}
+		r.fault(err)
 		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
@@ -415,8 +441,12 @@ func (r *run) shut(j *job, d time.Duration, why string) bool {
 }
 
 // unpaid parks a record for which the retry budget has no token. One that
-// keeps finding it empty waits for another run: it is not burnt.
+// keeps finding it empty waits for another run: it is not burnt. While no path
+// takes anything nobody earns a token either, and it is not held against it.
 func (r *run) unpaid(j *job) bool {
+	if until := r.closed.Load(); until != nil && time.Now().Before(*until) {
+		return r.park(j, time.Until(*until), "retry budget empty")
+	}
 	if j.broke++; j.broke > r.cfg.MaxAttempts {
 		r.finish(j, Deferred, "retry budget spent: "+j.problem, time.Time{})
 		return false

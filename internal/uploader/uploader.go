@@ -213,9 +213,11 @@ type Path struct {
 }
 
 // Chooser orders the paths for the next request, by their index, and hears what
-// came of it. Order leaves out a path that must not be used.
+// came of it. Order leaves out a path that must not be used, as one that is closed:
+// Closed returns the window of maintenance that closes it at now.
 type Chooser interface {
 	Order(now time.Time, u float64) []int
+	Closed(path int, now time.Time) (from, to time.Time, ok bool)
 	Refused(path int, retryAt, now time.Time) // by its breaker
 	Done(path int, v Verdict, bytes int, now time.Time)
 }
@@ -333,5 +335,8 @@ type Parts struct {
 	DeadLetters DeadLetters
 	Observer    Observer
 	Meter       func(Attempted) // hears of every attempt; nil: nobody
-	Rand        func() float64  // uniform [0, 1), safe for concurrent use
+	// Waited hears of waits on a path that the end of the run cut short, so that
+	// no attempt tells of them; nil: nobody.
+	Waited func(path string, rateWait, gateWait time.Duration)
+	Rand   func() float64 // uniform [0, 1), safe for concurrent use
 }

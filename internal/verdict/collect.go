@@ -22,6 +22,7 @@ type Attempt struct {
 	Lost        uint64 // of Retransmits, those not reported as needless; told, not judged by
 
 	Status  int  // 0: no answer
+	Misset  bool // the path cannot work as it is set up: certificate, TLS version, redirect, proxy login
 	Foreign bool // the answer is not from the API: a captive portal
 	Dial    bool // no connection; together with Reset: it was refused
 	Timeout bool
@@ -37,11 +38,12 @@ type Attempt struct {
 type Spread struct{ P50, P95 time.Duration }
 
 // Figures sums up the attempts of one path. An attempt counts at most once among
-// NoDial, Foreign, Refused, Throttled, Failed, Resets and Timeouts.
+// Misset, NoDial, Foreign, Refused, Throttled, Failed, Resets and Timeouts.
 type Figures struct {
 	Attempts  int64
 	Answered  int64 // by the API
 	Measured  int64 // with a sample of the link
+	Misset    int64 // that the path's settings do not allow
 	NoDial    int64 // without a connection
 	Foreign   int64 // answered by something that is not the API
 	Refused   int64 // connections
@@ -74,15 +76,29 @@ type sums struct {
 func (c *Collector) Add(a Attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.paths[a.Path]
+	c.of(a.Path).add(a)
+}
+
+// Waited counts waits that no attempt followed: the run ended first.
+func (c *Collector) Waited(path string, byRate, byGate time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := &c.of(path).f
+	f.RateWait += byRate
+	f.GateWait += byGate
+}
+
+// of returns the sums of a path. Requires mu.
+func (c *Collector) of(path string) *sums {
+	s := c.paths[path]
 	if s == nil {
 		if c.paths == nil {
 			c.paths = map[string]*sums{}
 		}
 		s = &sums{}
-		c.paths[a.Path] = s
+		c.paths[path] = s
 	}
-	s.add(a)
+	return s
 }
 
 // Figures returns what has been counted so far, by path.
@@ -123,6 +139,8 @@ func (s *sums) add(a Attempt) {
 func (s *sums) outcome(a Attempt) {
 	f := &s.f
 	switch {
+	case a.Misset:
+		f.Misset++
 	case foreign(a):
 		f.Foreign++
 	case a.Status != 0:

@@ -20,7 +20,7 @@ func (f Figures) linkLine() string {
 	if f.Measured > 0 {
 		line = fmt.Sprintf("rtt %s, %s retransmitted", f.RTT, percent(f.lossShare()))
 	}
-	return line + f.part(f.NoDial+f.Foreign, "did not get through")
+	return line + f.part(f.Misset+f.NoDial+f.Foreign, "did not get through")
 }
 
 func (f Figures) serviceLine() string {

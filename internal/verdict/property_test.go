@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var words = []string{AllWell, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs}
+var words = []string{AllWell, PathMisset, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs}
 
 func drawAttempt(t *rapid.T) Attempt {
 	d := rapid.Map(rapid.Int64Range(-1, int64(20*time.Second)), func(n int64) time.Duration { return time.Duration(n) })
@@ -21,6 +21,7 @@ func drawAttempt(t *rapid.T) Attempt {
 		Duration: d.Draw(t, "duration"), HasLink: b.Draw(t, "link"), RTT: d.Draw(t, "rtt"), RTTVar: d.Draw(t, "rttvar"), MinRTT: d.Draw(t, "minrtt"),
 		Segments: rapid.Uint64Range(0, 100).Draw(t, "segments"), Retransmits: rapid.Uint64Range(0, 5).Draw(t, "retransmits"),
 		Status:  rapid.SampledFrom([]int{0, 0, 200, 200, 201, 422, 429, 500, 503, 511}).Draw(t, "status"),
+		Misset:  rapid.IntRange(0, 19).Draw(t, "misset") == 0,
 		Foreign: rapid.IntRange(0, 19).Draw(t, "foreign") == 0, Dial: b.Draw(t, "dial"), Timeout: b.Draw(t, "timeout"), Reset: b.Draw(t, "reset"),
 		Wrote: b.Draw(t, "wrote"), Throttled: rapid.IntRange(0, 9).Draw(t, "throttled") == 0,
 		WaitedByRate: d.Draw(t, "rate"), GateWait: d.Draw(t, "gate"),
@@ -33,14 +34,14 @@ func drawFigures(t *rapid.T) Figures {
 	d := rapid.Map(rapid.Int64Range(0, int64(4*time.Second)), func(n int64) time.Duration { return time.Duration(n) })
 	few := rapid.Int64Range(0, 6)
 	f := Figures{
-		Answered: n.Draw(t, "answered"), NoDial: few.Draw(t, "nodial"), Foreign: few.Draw(t, "foreign"), Refused: few.Draw(t, "refused"),
+		Answered: n.Draw(t, "answered"), Misset: few.Draw(t, "misset"), NoDial: few.Draw(t, "nodial"), Foreign: few.Draw(t, "foreign"), Refused: few.Draw(t, "refused"),
 		Resets: few.Draw(t, "resets"), Timeouts: few.Draw(t, "timeouts"),
 		RTT: Spread{P50: d.Draw(t, "rtt")}, Service: Spread{P50: d.Draw(t, "service")},
 		Segments: uint64(n.Draw(t, "segments")), Retransmits: uint64(few.Draw(t, "retransmits")),
 		Busy: d.Draw(t, "busy"), RateWait: d.Draw(t, "rate"), GateWait: d.Draw(t, "gate"),
 	}
 	f.Failed, f.Throttled = min(few.Draw(t, "failed"), f.Answered), min(few.Draw(t, "throttled"), f.Answered)
-	f.Attempts = f.Answered + f.NoDial + f.Foreign + f.Refused + f.Resets + f.Timeouts
+	f.Attempts = f.Answered + f.Misset + f.NoDial + f.Foreign + f.Refused + f.Resets + f.Timeouts
 	return f
 }
 
@@ -74,6 +75,7 @@ func TestWorseNeverLooksBetter(t *testing.T) {
 	worse := map[string]func(*Figures, int64){
 		"loss":      func(f *Figures, n int64) { f.Retransmits += uint64(n) },
 		"no dial":   func(f *Figures, n int64) { f.Attempts += n; f.NoDial += n },
+		"misset":    func(f *Figures, n int64) { f.Attempts += n; f.Misset += n },
 		"portal":    func(f *Figures, n int64) { f.Attempts += n; f.Foreign += n },
 		"refused":   func(f *Figures, n int64) { f.Attempts += n; f.Refused += n },
 		"resets":    func(f *Figures, n int64) { f.Attempts += n; f.Resets += n },

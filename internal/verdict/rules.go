@@ -54,6 +54,7 @@ type rule struct {
 // connections, so it comes before what may be its effects. Waiting for our own
 // limiter comes before slowness, which then costs nothing.
 var rules = []rule{
+	{PathMisset, mostly(misset), whyMisset},
 	{LinkDown, mostly(unreached), whyUnreached},
 	{ThrottledByThem, mostly(throttled), whyThrottled},
 	{ThrottledByThem, func(f Figures, _ Run) bool { return f.judged() && f.gateShare() >= heldShare }, whyGate},
@@ -68,7 +69,8 @@ var rules = []rule{
 
 // The kinds of faults, of equally frequent ones the first counts.
 const (
-	unreached = iota
+	misset = iota
+	unreached
 	throttled
 	failed
 	broken
@@ -79,6 +81,7 @@ const (
 // faults counts the attempts that failed, by kind.
 func (f Figures) faults() [kinds]int64 {
 	return [kinds]int64{
+		misset:    f.Misset,
 		unreached: f.NoDial + f.Foreign,
 		throttled: f.Throttled,
 		failed:    f.Failed + f.Refused,
@@ -132,6 +135,10 @@ func share[N int64 | uint64](n, all N) float64 {
 		return 0
 	}
 	return min(1, float64(n)/float64(all))
+}
+
+func whyMisset(f Figures) string {
+	return fmt.Sprintf("%d of %d attempts met a path that cannot work as it is set up", f.Misset, f.Attempts)
 }
 
 func whyUnreached(f Figures) string {

@@ -19,6 +19,7 @@ import (
 // The words of a verdict.
 const (
 	AllWell         = "all well"
+	PathMisset      = "path misconfigured"
 	LinkSlow        = "link slow"
 	LinkLossy       = "link lossy"
 	LinkDown        = "link down"

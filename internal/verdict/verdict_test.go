@@ -106,6 +106,8 @@ var situations = []struct {
 	})}}, someWait, LinkLossy, "primary", ""},
 	{"handshakes sent twice on a link above a second", []kind{{8, with(answer(1500*ms, 9*ms), retransmits(2))}, {40, answer(1500*ms, 9*ms)}}, allDone, LinkSlow, "primary", ""},
 
+	{"a certificate that is refused", []kind{{100, quick}, {9, fault(5*ms, Attempt{Misset: true, Reset: true})}}, allDone, PathMisset, "primary", "9 of 109 attempts met a path that cannot work"},
+	{"a redirect", []kind{{9, with(quick, func(a *Attempt) { a.Status, a.Misset = 302, true })}}, someWait, PathMisset, "primary", ""},
 	{"dead DNS", []kind{{12, noDNS}}, someWait, LinkDown, "primary", "12 of 12 attempts did not reach the API (12 without a connection"},
 	{"a handshake that never ends", []kind{{12, stuck}}, someWait, LinkDown, "primary", ""},
 	{"a link that flaps", []kind{{100, quick}, {9, noDNS}}, allDone, LinkDown, "primary", "9 of 109"},

@@ -48,6 +48,25 @@ func TestExpire(t *testing.T) {
 	})
 }
 
+// A segment that was begun while the clock showed 1970 does not make the one before
+// it old, and the first may have been begun while the clock was ahead.
+func TestExpireAfterAWrongClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _, _ := open(t, Options{FS: disktest.New().FS(), SegmentSize: 1})
+		put(t, l, numbered(4)...)
+		now := time.Now()
+		l.segments[1].created = 3
+		if removed, err := l.Expire(now.Add(-time.Hour)); removed != 0 || err != nil {
+			t.Fatalf("removed %d, %v", removed, err)
+		}
+		l.segments[0].created = now.AddDate(10, 0, 0).Unix()
+		if removed, err := l.Expire(now.Add(-time.Hour)); removed != 1 || err != nil {
+			t.Fatalf("removed %d, %v, want the first", removed, err)
+		}
+		done(t, l)
+	})
+}
+
 func TestExpireThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := disktest.New()

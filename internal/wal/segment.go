@@ -105,8 +105,16 @@ func (l *Log) Expire(before time.Time) (removed int, err error) {
 	if closed {
 		return 0, ErrClosed
 	}
-	// Times are kept in whole seconds, rounded down; so is before.
-	for err == nil && removed+1 < len(segments) && segments[removed+1].created < before.Unix() {
+	// Times are kept in whole seconds, rounded down; so is before. A clock that was
+	// wrong for a while makes no segment older than those before it.
+	newest := int64(0)
+	if c := segments[0].created; c <= time.Now().Unix() {
+		newest = c
+	}
+	for err == nil && removed+1 < len(segments) {
+		if newest = max(newest, segments[removed+1].created); newest >= before.Unix() {
+			break
+		}
 		err = l.o.FS.Remove(filepath.Join(l.dir, fileName(segments[removed].seq)))
 		if errors.Is(err, os.ErrNotExist) {
 			err = nil

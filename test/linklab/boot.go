@@ -88,7 +88,7 @@ func hurry(pid int) {
 // returns its path.
 func Build(ctx context.Context, dir, name, pkg string) (string, error) {
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags=-X main.made="+Made, "-o", path, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", pkg, err, strings.TrimSpace(string(out)))

@@ -115,13 +115,7 @@ func play(t *testing.T, chosen []Scenario) map[string]Result {
 	limit := *limit
 	ctx, cancel := context.WithTimeout(t.Context(), limit+time.Minute)
 	defer cancel()
-	if _, err := Build(ctx, dir, "trafficup", "trafficup/cmd/trafficup"); err != nil {
-		t.Fatal(err)
-	}
-	guest, err := Build(ctx, dir, "guest", "trafficup/test/linklab/guest")
-	if err != nil {
-		t.Fatal(err)
-	}
+	guest := build(ctx, t, dir)
 	results := map[string]Result{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -131,7 +125,7 @@ func play(t *testing.T, chosen []Scenario) map[string]Result {
 		}
 		wg.Go(func() {
 			dir := filepath.Join(dir, fmt.Sprint(k))
-			rs, err := boot(ctx, dir, guest, append([]string{dir, limit.String()}, args...))
+			rs, err := boot[Result](ctx, dir, guest, append([]string{dir, limit.String()}, args...))
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -146,8 +140,21 @@ func play(t *testing.T, chosen []Scenario) map[string]Result {
 	return results
 }
 
+// build compiles the program to try to dir, and returns the guest.
+func build(ctx context.Context, t *testing.T, dir string) (guest string) {
+	t.Helper()
+	_, err := Build(ctx, dir, "trafficup", "trafficup/cmd/trafficup")
+	if err == nil {
+		guest, err = Build(ctx, dir, "guest", "trafficup/test/linklab/guest")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guest
+}
+
 // boot runs one guest and returns what it has written, also after an error.
-func boot(ctx context.Context, dir, guest string, args []string) (rs []Result, err error) {
+func boot[R any](ctx context.Context, dir, guest string, args []string) (rs []R, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -156,7 +163,7 @@ func boot(ctx context.Context, dir, guest string, args []string) (rs []Result, e
 	text, readErr := os.ReadFile(filepath.Join(dir, ResultsFile))
 	err = errors.Join(err, readErr)
 	for line := range bytes.Lines(text) {
-		var r Result
+		var r R
 		err = errors.Join(err, json.Unmarshal(line, &r))
 		rs = append(rs, r)
 	}

@@ -79,7 +79,7 @@ func play(args []string) error {
 	for _, row := range rows {
 		wg.Go(func() {
 			for _, name := range strings.Split(row, ",") {
-				line, err := json.Marshal(run(ctx, bin, name))
+				line, err := json.Marshal(one(ctx, bin, name))
 				if err == nil {
 					_, err = out.Write(append(line, '\n')) // one write, so lines do not mix
 				}

@@ -61,20 +61,26 @@ func upload(ctx context.Context, bin string, s linklab.Scenario, r *linklab.Resu
 }
 
 func writeInput(work string, s linklab.Scenario) error {
-	if err := os.MkdirAll(work, 0o755); err != nil {
+	if err := writeRecords(work, 0, s.Records); err != nil {
 		return err
-	}
-	var b bytes.Buffer
-	for i := range s.Records {
-		fmt.Fprintf(&b, `{"spot_id":"SP-%06d","idempotency_key":"WXYZ:2026-07-17:SP-%06d","payload":{"house_number":"WXYZ-%07d","title":"Spring sale","advertiser":"Civic Theater","air_time":"06:14:30","duration":"00:00:30","break_number":"1","break_position":"01"},"market":"501","station":"WXYZ-FM","air_date":"2026-07-17"}`+"\n", i, i, i)
 	}
 	script := ""
 	if s.Delay > 0 {
 		script = fmt.Sprintf("delay %s\n", s.Delay)
 	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(work, "night.ndjson"), b.Bytes(), 0o600),
-		os.WriteFile(filepath.Join(work, "scenario"), []byte(script), 0o600))
+	return os.WriteFile(filepath.Join(work, "scenario"), []byte(script), 0o600)
+}
+
+// writeRecords writes a night of n records, from the first-th on.
+func writeRecords(work string, first, n int) error {
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for i := first; i < first+n; i++ {
+		fmt.Fprintf(&b, `{"spot_id":"SP-%06d","idempotency_key":"WXYZ:2026-07-17:SP-%06d","payload":{"house_number":"WXYZ-%07d","title":"Spring sale","advertiser":"Civic Theater","air_time":"06:14:30","duration":"00:00:30","break_number":"1","break_position":"01"},"market":"501","station":"WXYZ-FM","air_date":"2026-07-17"}`+"\n", i, i, i)
+	}
+	return os.WriteFile(filepath.Join(work, "night.ndjson"), b.Bytes(), 0o600)
 }
 
 // startSandbox serves on all of the server's addresses. stop ends it and reads
