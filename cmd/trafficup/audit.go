@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -20,7 +21,8 @@ import (
 // log cannot be written the upload goes on.
 type auditLog struct {
 	w      io.Writer
-	format string // audit, json or logfmt
+	format string       // audit, json or logfmt
+	level  atomic.Int32 // of uploader; what weighs less is left out
 
 	failed func(error) // told once
 	mu     sync.Mutex
@@ -31,7 +33,13 @@ var levelNames = map[uploader.Level]string{
 	uploader.Debug: "INFO", uploader.Info: "INFO", uploader.Warning: "WARNING", uploader.Error: "ERROR", uploader.Critical: "CRITICAL",
 }
 
+// levels are the names of the option log.level.
+var levels = map[string]uploader.Level{"info": uploader.Debug, "warning": uploader.Warning, "error": uploader.Error, "critical": uploader.Critical}
+
 func (l *auditLog) write(e uploader.Event) {
+	if e.Level < uploader.Level(l.level.Load()) {
+		return
+	}
 	fields := auditFields(e)
 	message := printable(e.Message)
 	if e.Bucket != "" && e.Bucket != uploader.Acked {

@@ -24,7 +24,7 @@ func newDeadlettersCommand(sys *system, asJSON *bool) *cobra.Command {
 all that the state directory holds. Of several letters of one record only the
 newest counts.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: groupOnly,
 	}
 	cmd.AddCommand(newListCommand(sys, asJSON), newShowCommand(sys, asJSON), newExportCommand(sys), newDropCommand(sys, asJSON))
 	return cmd
@@ -90,9 +90,8 @@ func moment(flag, s string, now time.Time) (time.Time, error) {
 
 // addStateFlags adds the options that say where the state directory is.
 func addStateFlags(fs *pflag.FlagSet) {
-	fs.String("config", "", "config file")
-	i := slices.IndexFunc(options, func(o option) bool { return o.flag == "state-dir" })
-	fs.String(options[i].flag, "", options[i].usage)
+	addConfigFlags(fs)
+	addOptionFlags(fs, []string{"upload.state_dir"}, nil)
 }
 
 // box is the dead letters that a command looks at.
@@ -106,12 +105,9 @@ type box struct {
 }
 
 // look opens the letters of the state directory without taking or making it.
-func look(sys *system, fs *pflag.FlagSet, args []string) (*box, error) {
-	c, err := loadConfig(fs, sys.getenv)
-	if err != nil {
-		return nil, err
-	}
-	st, err := openState(sys, c, uploadOptions{dryRun: true}, "")
+func look(sys *system, args []string) (*box, error) {
+	sys.config.Upload.DryRun = true
+	st, err := openState(sys, sys.config, "")
 	if err != nil {
 		return nil, err
 	}
@@ -234,11 +230,7 @@ func runDrop(sys *system, fs *pflag.FlagSet, o dropOptions, asJSON bool, args []
 	case o.filter.none() && !o.all && len(args) == 0:
 		return usageError("trafficup deadletters list"+repeatFlags(fs), "say which: files, --reason, --status, --station, --key, --spot, --since, --before or --all")
 	}
-	c, err := loadConfig(fs, sys.getenv)
-	if err != nil {
-		return err
-	}
-	st, err := openState(sys, c, uploadOptions{}, "drop")
+	st, err := openState(sys, sys.config, "drop")
 	if err != nil || st == nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func runExport(sys *system, fs *pflag.FlagSet, o exportOptions, args []string) e
 	if err != nil {
 		return err
 	}
-	b, err := look(sys, fs, args)
+	b, err := look(sys, args)
 	if err != nil {
 		return err
 	}

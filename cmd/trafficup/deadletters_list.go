@@ -93,7 +93,7 @@ func runList(sys *system, fs *pflag.FlagSet, o listOptions, asJSON bool, args []
 	if err != nil {
 		return err
 	}
-	b, err := look(sys, fs, args)
+	b, err := look(sys, args)
 	if err != nil {
 		return err
 	}

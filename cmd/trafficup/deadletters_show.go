@@ -46,7 +46,7 @@ func runShow(sys *system, fs *pflag.FlagSet, o filterOptions, asJSON bool, args 
 	if err != nil {
 		return err
 	}
-	b, err := look(sys, fs, args)
+	b, err := look(sys, args)
 	if err != nil {
 		return err
 	}

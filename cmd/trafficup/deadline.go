@@ -44,7 +44,7 @@ func (c Config) deadline(now time.Time) (time.Time, error) {
 	if c.Upload.WindowEnd == "" {
 		return at, nil
 	}
-	end, err := windowEnd(c.Upload.WindowEnd, now)
+	end, err := windowEnd(string(c.Upload.WindowEnd), now)
 	if err != nil {
 		return at, usageError("", "upload.window_end: %w", err)
 	}
@@ -66,12 +66,12 @@ func (c Config) timeWarnings(now time.Time) (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("the clock shows %s, which is before this program was made (%s): maintenance windows and times of day are wrong until it is set",
 			now.UTC().Format(time.RFC3339), made.UTC().Format(time.RFC3339)))
 	}
-	last, err := windowEnd(c.Upload.WindowEnd, now.Add(-lately))
+	last, err := windowEnd(string(c.Upload.WindowEnd), now.Add(-lately))
 	if err != nil || last.After(now) {
 		return warnings
 	}
 	end, err := c.deadline(now)
-	if next, _ := windowEnd(c.Upload.WindowEnd, now); err == nil && end.Equal(next) {
+	if next, _ := windowEnd(string(c.Upload.WindowEnd), now); err == nil && end.Equal(next) {
 		warnings = append(warnings, fmt.Sprintf("--window-end %s was %s ago: this run ends at %s at the latest",
 			c.Upload.WindowEnd, now.Sub(last).Round(time.Second), end.UTC().Format("2006-01-02T15:04Z")))
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"trafficup/internal/config"
 )
 
 func TestWindowEnd(t *testing.T) {
@@ -43,8 +45,8 @@ func TestDeadlineIsTheEarlier(t *testing.T) {
 		end      string
 		want     time.Duration // from now; 0: none
 	}{{0, "", 0}, {time.Hour, "", time.Hour}, {0, "05:30", 330 * time.Minute}, {time.Hour, "05:30", time.Hour}, {8 * time.Hour, "05:30", 330 * time.Minute}} {
-		var cfg Config
-		cfg.Upload.Deadline, cfg.Upload.WindowEnd = c.deadline, c.end
+		cfg := Config{new(config.Loaded)}
+		cfg.Upload.Deadline, cfg.Upload.WindowEnd = c.deadline, config.Clock(c.end)
 		at, err := cfg.deadline(now)
 		if err != nil || at.IsZero() != (c.want == 0) || c.want != 0 && at.Sub(now) != c.want {
 			t.Errorf("%s and %q: %s, %v", c.deadline, c.end, at, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"trafficup/internal/api"
@@ -116,7 +117,7 @@ func explain(err error) (code int, hint string) {
 	case errors.Is(err, uploader.ErrLocal):
 		return exitFailed, localHint(err)
 	case errors.Is(err, uploader.ErrAuth):
-		return exitAuth, "check the token in --token-file or $TRAFFICUP_API_AUTH_TOKEN"
+		return exitAuth, "check the credentials under api.auth: trafficup config show"
 	case errors.Is(err, uploader.ErrConfig):
 		return exitUsage, configHint(err)
 	case errors.Is(err, uploader.ErrPoison):
@@ -189,10 +190,14 @@ func finish(err error, asJSON bool, stderr io.Writer) int {
 	}
 	code, hint := explain(err)
 	if asJSON {
-		exitError(stderr, code, err.Error(), hint)
+		exitError(stderr, code, strings.ReplaceAll(err.Error(), "\n ", ";"), hint)
 		return code
 	}
-	fmt.Fprintf(stderr, "trafficup: error: %s\n", printable(err.Error()))
+	prefix := "error: "
+	for line := range strings.SplitSeq(err.Error(), "\n") { // only what a configuration lists has more than one
+		fmt.Fprintf(stderr, "trafficup: %s%s\n", prefix, printable(line))
+		prefix = ""
+	}
 	if hint != "" {
 		fmt.Fprintf(stderr, "trafficup: hint: %s\n", hint)
 	}

@@ -34,7 +34,7 @@ func runExplain(sys *system, flags *pflag.FlagSet, asJSON bool, what string) err
 	if what == "" {
 		return usageError("trafficup explain --help", "give the key, the spot id, or FILE:LINE of a record")
 	}
-	_, st, err := lookAt(sys, flags)
+	_, st, err := lookAt(sys)
 	if err != nil {
 		return err
 	}
@@ -63,13 +63,9 @@ func runExplain(sys *system, flags *pflag.FlagSet, asJSON bool, what string) err
 }
 
 // lookAt names the state directory without taking or making it.
-func lookAt(sys *system, flags *pflag.FlagSet) (Config, *state, error) {
-	c, err := loadConfig(flags, sys.getenv)
-	if err != nil {
-		return c, nil, err
-	}
-	dir, err := stateDir(c, sys.getenv)
-	return c, &state{fs: sys.fs, dir: dir}, err
+func lookAt(sys *system) (Config, *state, error) {
+	dir, err := stateDir(sys.config, sys.getenv)
+	return sys.config, &state{fs: sys.fs, dir: dir}, err
 }
 
 // life is all that is known of one record.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"trafficup/internal/config"
 	"trafficup/internal/journal"
 	"trafficup/internal/uploader"
 )
@@ -16,7 +17,7 @@ func openLedger(st *state, c Config, runID, command string, now time.Time, warn 
 	var urls []string
 	for _, u := range []string{c.API.Primary, c.API.Fallback} {
 		if u != "" {
-			urls = append(urls, shownURL(u))
+			urls = append(urls, config.Shown(u))
 		}
 	}
 	j, found, err := journal.Open(st.ledger(), journal.Options{FS: st.fs, KeyTTL: c.Upload.KeyTTL},

@@ -55,7 +55,9 @@ func (l lying) upload(t *testing.T) lied {
 	args := append([]string{"upload", "--config", config, "--state-dir", l.dir, "--url", l.url}, quick...)
 	sys, stdout, stderr := testSystem(append(append(args, l.args...), l.night)...)
 	sys.dial = l.dial
-	sys.getenv = func(name string) string { return l.env[name] }
+	for name, value := range l.env {
+		sys.environ = append(sys.environ, name+"="+value)
+	}
 	code := run(sys)
 	d := lied{lying: l, result: lastReport(t, l.dir), stdout: stdout.String(), stderr: stderr.String()}
 	if d.ExitCode != code {

@@ -118,7 +118,7 @@ func TestPathThatIsSetUpWrong(t *testing.T) {
 // On a board that woke up in 1970 it is the clock that is named first.
 func TestClockIsNamed(t *testing.T) {
 	o := api.Classify(api.Answer{}, x509.CertificateInvalidError{Cert: &x509.Certificate{}, Reason: x509.Expired}, false, time.Unix(60, 0), api.Policy{})
-	code, hint := explain(fmt.Errorf("%w: primary: %s", uploader.ErrConfig, o.Problem))
+	code, hint := explain(fmt.Errorf("%w: primary: %w", uploader.ErrConfig, o.Err))
 	if code != exitUsage || !strings.HasPrefix(hint, "set the clock") || !strings.Contains(o.Problem, "it shows 1970-01-01 00:01") {
 		t.Errorf("%d, %q, %q", code, hint, o.Problem)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"trafficup/internal/atomicfile"
+	"trafficup/internal/config"
 	"trafficup/internal/disk"
 )
 
@@ -25,10 +26,11 @@ func main() { os.Exit(run(realSystem())) }
 // program touches os.Args, the environment, the standard streams or os.Exit.
 type system struct {
 	args           []string
-	getenv         func(string) string
+	environ        []string
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	terminal       bool // stderr is a terminal that can move its cursor
+	terminal       bool             // stderr is a terminal that can move its cursor
+	hangups        <-chan os.Signal // each asks to read the configuration again; nil: none come
 	// soft ends with the first signal, hard with the second; signal is the
 	// number of the first one, 0 while there was none.
 	soft, hard context.Context
@@ -37,6 +39,8 @@ type system struct {
 	fs         disk.FS      // of the state directory
 	lock       func(ctx context.Context, path, who string) (unlock func() error, err error)
 	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the network
+	config     Config                                                            // of the command, once it is read
+	sources    config.Sources                                                    // what it was read from
 	random     func() float64                                                    // uniform [0, 1), safe for concurrent use
 }
 
@@ -49,7 +53,10 @@ func realSystem() system {
 	got, graceful := new(atomic.Int32), new(atomic.Bool)
 	c := make(chan os.Signal, 2)
 	// A closed stdout must not end the upload: SIGPIPE becomes a write error.
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	// Nor does the end of the terminal it was started from.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		s := <-c
@@ -62,7 +69,7 @@ func realSystem() system {
 		second()
 	}()
 	return system{
-		args: os.Args[1:], getenv: os.Getenv,
+		args: os.Args[1:], environ: os.Environ(), hangups: hangups,
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
 		soft:     soft, hard: hard, signal: got, graceful: graceful,

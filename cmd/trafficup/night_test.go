@@ -21,7 +21,7 @@ import (
 func testSystem(args ...string) (sys system, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	return system{
-		args: args, getenv: func(string) string { return "" }, stdin: strings.NewReader(""),
+		args: args, stdin: strings.NewReader(""),
 		stdout: stdout, stderr: stderr, soft: context.Background(), hard: context.Background(), signal: new(atomic.Int32), graceful: new(atomic.Bool),
 		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}, stdout, stderr

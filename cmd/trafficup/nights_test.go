@@ -184,7 +184,7 @@ func (p *nightRun) run() (code int, out string) {
 	var stdout, stderr bytes.Buffer
 	got := new(atomic.Int32)
 	sys := system{
-		args: p.args, getenv: p.getenv, stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
+		args: p.args, environ: p.environ(), stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
 		soft: soft, hard: p.hard, signal: got, graceful: new(atomic.Bool), fs: p.disk.FS(), dial: p.dial, random: p.random,
 		lock: func(context.Context, string, string) (func() error, error) { return func() error { return nil }, nil },
 	}

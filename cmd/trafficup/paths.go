@@ -7,14 +7,15 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"trafficup/internal/api"
 	"trafficup/internal/breaker"
+	"trafficup/internal/config"
 	"trafficup/internal/dscp"
 	"trafficup/internal/netpath"
+	"trafficup/internal/oauth"
 	"trafficup/internal/ratelimit"
 	"trafficup/internal/retry"
 	"trafficup/internal/uploader"
@@ -24,46 +25,34 @@ import (
 // pathSetup is one path as configured.
 type pathSetup struct {
 	name, url string
-	PathConfig
+	key       string // of the URL in the configuration
+	config.Path
 }
 
 // pathSetups are all paths, the most wanted first: primary, fallback, and the
 // others by name.
-func (c Config) pathSetups() ([]pathSetup, error) {
+func (c Config) pathSetups() []pathSetup {
 	urls := map[string]string{"primary": c.API.Primary, "fallback": c.API.Fallback}
 	names := []string{"primary", "fallback"}
 	for _, name := range slices.Sorted(maps.Keys(c.Paths)) {
-		switch known := slices.Contains(names, name); {
-		case known && c.Paths[name].URL != "":
-			return nil, usageError("", "paths.%s.url: this path's URL is api.%[1]s", name)
-		case !known && c.Paths[name].URL == "":
-			return nil, usageError("", "paths.%s.url: missing: only primary and fallback have theirs elsewhere", name)
-		case !known:
+		if name != "primary" && name != "fallback" {
 			urls[name], names = c.Paths[name].URL, append(names, name)
 		}
 	}
-	if urls["primary"] != "" && urls["primary"] == urls["fallback"] {
-		return nil, usageError("leave one of them out", "primary and fallback have the same URL: that is one path")
-	}
 	var all []pathSetup
-	for _, name := range names {
+	for n, name := range names {
 		if urls[name] != "" {
-			p := pathSetup{name, urls[name], c.Paths[name]}
-			if p.TLS == (TLSConfig{}) {
+			p := pathSetup{name, urls[name], "paths." + name + ".url", c.Paths[name]}
+			if n < 2 {
+				p.key = "api." + name
+			}
+			if p.TLS == (config.TLS{}) {
 				p.TLS = c.API.TLS
 			}
 			all = append(all, p)
 		}
 	}
-	return all, nil
-}
-
-// shownURL is a URL without what may be a secret: its query.
-func shownURL(raw string) string {
-	if before, _, found := strings.Cut(raw, "?"); found {
-		return before + "?***"
-	}
-	return raw
+	return all
 }
 
 // client is what sends on a path: by own connections, or by net/http.
@@ -75,8 +64,12 @@ type client interface {
 }
 
 func (p pathSetup) newClient(sys *system, c Config) (client, string, error) {
+	headers := map[string]string{}
+	for name, value := range c.API.Headers {
+		headers[name] = value.Reveal()
+	}
 	cfg := api.Config{
-		URL: p.url, UserAgent: "trafficup/" + versionString(), KeyForm: c.API.KeyForm, Headers: c.API.Headers,
+		URL: p.url, UserAgent: "trafficup/" + versionString(), KeyForm: c.API.KeyForm, Headers: headers,
 		ConnectTimeout: c.Upload.ConnectTimeout, RequestTimeout: c.Upload.RequestTimeout, MaxIdle: c.workers(), MaxAge: p.MaxAge, Dial: sys.dial,
 		Policy: api.Policy{RetryStatus: c.Retry.Status, AcceptTypes: c.API.Accept},
 		Socket: api.SocketOptions{
@@ -116,24 +109,17 @@ type route struct {
 	meter   verdict.Collector
 	clients []client
 	limits  map[string]*ratelimit.Adaptive // by path, with --concurrency=auto
+	rates   map[string]*limiter            // by path, as configured
 }
 
 // newRoute builds the ways to the API.
-func newRoute(sys *system, c Config, dir, runID, token string, u *ui) (*route, error) {
-	setups, err := c.pathSetups()
-	if err != nil {
-		return nil, err
-	}
-	r := &route{setups: setups, limits: map[string]*ratelimit.Adaptive{}}
-	windows, err := c.windows(setups)
-	if err != nil {
-		return nil, err
-	}
-	if r.chooser, err = c.newChooser(setups, windows); err != nil {
-		return nil, err
+func newRoute(sys *system, c Config, dir, runID string, tokens oauth.Source, u *ui) (*route, error) {
+	setups := c.pathSetups()
+	r := &route{
+		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, chooser: c.newChooser(setups),
 	}
 	store := c.breakerStore(dir)
-	for _, p := range setups {
+	for n, p := range setups {
 		cl, via, err := p.newClient(sys, c)
 		if err != nil {
 			r.close()
@@ -146,8 +132,8 @@ func newRoute(sys *system, c Config, dir, runID, token string, u *ui) (*route, e
 			u.note(fmt.Sprintf("%s goes through the proxy %s", p.name, via))
 		}
 		r.clients = append(r.clients, cl)
-		path := c.newPath(p, cl, store, windows, runID, token, u)
-		if c.Upload.Concurrency == "auto" {
+		path := r.newPath(c, n, cl, store, runID, tokens, u)
+		if c.Upload.Concurrency.Auto() {
 			limit := ratelimit.NewAdaptive(ratelimit.AdaptiveConfig{Max: c.workers()})
 			path.Permits, r.limits[p.name] = permits{limit}, limit
 		}
@@ -156,12 +142,15 @@ func newRoute(sys *system, c Config, dir, runID, token string, u *ui) (*route, e
 	return r, nil
 }
 
-func (c Config) newPath(p pathSetup, cl client, store breaker.Store, windows netpath.Windows, runID, token string, u *ui) uploader.Path {
+// newPath builds the path n of the setups, which sends through cl.
+func (r *route) newPath(c Config, n int, cl client, store breaker.Store, runID string, tokens oauth.Source, u *ui) uploader.Path {
+	p := r.setups[n]
+	r.rates[p.name] = newLimiter(p.Rate, 0)
 	br := breaker.New(breaker.Config{
 		Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
 		ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
-		Eager: func(now time.Time) bool { _, in := windows.In(p.name, now); return in },
-	}, store, p.name+" "+shownURL(p.url), func(from, to breaker.Phase, s breaker.State) {
+		Eager: func(now time.Time) bool { return r.chooser.InWindow(n, now) },
+	}, store, p.name+" "+config.Shown(p.url), func(from, to breaker.Phase, s breaker.State) {
 		if to == breaker.HalfOpen {
 			cl.Renew() // the probe is to find the path as it is now
 		}
@@ -174,8 +163,8 @@ func (c Config) newPath(p pathSetup, cl client, store breaker.Store, windows net
 	}
 	steer := ratelimit.NewSteer()
 	return uploader.Path{
-		Name: p.name, Sender: &sender{client: cl, runID: runID, token: token, steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
-		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, floor), Limiter: steer, Rate: newLimiter(p.Rate, 0),
+		Name: p.name, Sender: &sender{client: cl, runID: runID, tokens: tokens, masks: c.masks(), steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
+		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, floor), Limiter: steer, Rate: r.rates[p.name],
 	}
 }
 
@@ -186,71 +175,35 @@ func (c Config) breakerStore(dir string) breaker.Store {
 	return breaker.NewMemory()
 }
 
-// windows are the maintenance windows; each must be of a path that there is.
-func (c Config) windows(setups []pathSetup) (netpath.Windows, error) {
-	var all netpath.Windows
-	for n, m := range c.Maintenance {
-		at := fmt.Sprintf("maintenance[%d]", n)
-		from, okFrom := m.From.(string)
-		to, okTo := m.To.(string)
-		if !okFrom || !okTo {
-			return nil, usageError("", "%s: from and to are times of day in quotes, such as \"02:00\"", at)
+// windows are the maintenance windows.
+func (c Config) windows() (all netpath.Windows) {
+	for _, m := range c.Maintenance {
+		if w, err := parseWindow(m); err == nil { // checked before
+			all = append(all, w)
 		}
-		if !slices.ContainsFunc(setups, func(p pathSetup) bool { return p.name == m.Path }) {
-			return nil, usageError("", "%s.path: there is no path %q", at, m.Path)
-		}
-		w, err := netpath.ParseWindow(netpath.Spec{Path: m.Path, Days: m.Days, From: from, To: to, TZ: m.TZ, Closed: m.Closed})
-		if err != nil {
-			return nil, usageError("", "%s: %w", at, err)
-		}
-		all = append(all, w)
 	}
-	return all, nil
+	return all
 }
 
-// canary is the share of the requests that tries a path which is not trusted yet.
-const canary = 0.01
+func parseWindow(m config.MaintenanceTime) (netpath.Window, error) {
+	return netpath.ParseWindow(netpath.Spec{Path: m.Path, Days: m.Days, From: string(m.From), To: string(m.To), TZ: m.TZ, Closed: m.Closed})
+}
 
-func (c Config) newChooser(setups []pathSetup, windows netpath.Windows) (*netpath.Chooser, error) {
-	cfg := netpath.Config{Windows: windows, Failback: c.Upload.Failback, Canary: canary, Quota: map[int]netpath.Quota{}}
-	if s := c.Upload.CanaryFallback; s != "" {
-		share, err := parseShare(s)
-		if err != nil {
-			return nil, usageError("", "upload.canary_fallback: %w", err)
-		}
-		cfg.CanaryFallback = share
+func (c Config) newChooser(setups []pathSetup) *netpath.Chooser {
+	cfg := netpath.Config{
+		Windows: c.windows(), Failback: c.Upload.Failback, Canary: c.Upload.Canary.Part, CanaryFallback: c.Upload.CanaryFallback.Part, Quota: map[int]netpath.Quota{},
 	}
 	for n, p := range setups {
 		cfg.Names = append(cfg.Names, p.name)
-		quota, key := p.Quota, "paths."+p.name+".quota"
-		if quota == "" && n > 0 {
-			quota, key = c.Upload.FallbackQuota, "upload.fallback_quota"
+		quota := p.Quota
+		if quota == (config.Quota{}) && n > 0 {
+			quota = c.Upload.FallbackQuota
 		}
-		if quota == "" {
-			continue
+		if quota != (config.Quota{}) {
+			cfg.Quota[n] = netpath.Quota{Bytes: int64(quota.Bytes), Share: quota.Share.Part}
 		}
-		if n == 0 {
-			return nil, usageError("", "%s: the first path has no quota: without it nothing could be sent", key)
-		}
-		q, err := parseQuota(quota)
-		if err != nil {
-			return nil, usageError("", "%s: %w", key, err)
-		}
-		cfg.Quota[n] = q
 	}
-	return netpath.NewChooser(cfg), nil
-}
-
-func parseQuota(s string) (q netpath.Quota, err error) {
-	if strings.HasSuffix(strings.TrimSpace(s), "%") {
-		q.Share, err = parseShare(s)
-	} else {
-		q.Bytes, err = parseSize(s)
-	}
-	if err == nil && q == (netpath.Quota{}) {
-		err = errors.New("nothing at all: leave the path out instead")
-	}
-	return q, err
+	return netpath.NewChooser(cfg)
 }
 
 // warm opens a connection or two on the first path, unless that is closed, so that

@@ -22,7 +22,6 @@ import (
 )
 
 type replayOptions struct {
-	uploadOptions
 	filter           filterOptions
 	limit            int
 	maxGenerations   int
@@ -30,7 +29,7 @@ type replayOptions struct {
 }
 
 func (o *replayOptions) addFlags(fs *pflag.FlagSet) {
-	o.uploadOptions.addFlags(fs)
+	addRunFlags(fs)
 	o.filter.addFlags(fs)
 	fs.IntVar(&o.limit, "limit", 0, "send `N` letters at most, 0 for no limit")
 	fs.IntVar(&o.maxGenerations, "max-generations", 5, "leave letters that were replayed `N` times already")
@@ -47,16 +46,16 @@ that the state directory holds. A letter that was taken moves to archive/ beside
 its file; what fails again gets a letter in a new file. The filters choose which
 to send. Letters that cannot be sent now stay, and the run says why.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.repeat = repeatFlags(cmd.Flags())
-			return runReplay(sys, cmd.Flags(), o, *asJSON, args)
+			return runReplay(sys, repeatFlags(cmd.Flags()), o, *asJSON, args)
 		},
 	}
 	o.addFlags(cmd.Flags())
 	return cmd
 }
 
-func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, args []string) error {
-	c, validator, err := loadRun(sys, fs)
+func runReplay(sys *system, repeat string, o replayOptions, asJSON bool, args []string) error {
+	c := sys.config
+	validator, err := newValidator(c)
 	if err != nil {
 		return err
 	}
@@ -73,8 +72,8 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 	if !o.acceptDuplicates {
 		feed.keyTTL = c.Upload.KeyTTL
 	}
-	_, err = deliver(sys, c, o.uploadOptions, asJSON, delivery{
-		command: "replay",
+	_, err = deliver(sys, c, asJSON, delivery{
+		command: "replay", repeat: repeat,
 		open: func(st *state, u *ui) (uploader.Feed, error) {
 			files, err := letterFiles(st, args)
 			if err == nil {
@@ -84,7 +83,7 @@ func runReplay(sys *system, fs *pflag.FlagSet, o replayOptions, asJSON bool, arg
 				return nil, err
 			}
 			if len(files) == 0 {
-				if !o.quiet && !asJSON {
+				if !c.Output.Quiet && !asJSON {
 					fmt.Fprintln(sys.stdout, "no dead letters")
 				}
 				return nil, reported(exitOK)

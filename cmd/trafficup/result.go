@@ -50,6 +50,7 @@ type result struct {
 	lines          []string         // of the verdict
 	repeat         string           // flags that the next command needs, too
 	report         string           // where this is kept; empty: nowhere
+	brief          bool             // at most 20 lines of text
 }
 
 type latencyMS struct {
@@ -168,6 +169,8 @@ func (r result) text(w io.Writer) {
 	row("Waiting", "[exhausted, deferred, halted, unknown]", "%s  %s  %s  %s", thousands(r.Exhausted), thousands(r.Deferred), thousands(r.Halted), thousands(r.Unknown))
 	if !r.DryRun {
 		row("Calls", "[sent, retried, throttled, per record]", "%s  %s  %s  %.3f", thousands(r.Calls), thousands(r.Retries), thousands(r.Throttled), r.Amplification)
+	}
+	if !r.DryRun && !r.brief {
 		l := r.LatencyMS
 		row("Latency", "[50, 95, 99, max]", "%.1fms  %.1fms  %.1fms  %.1fms", l.P50, l.P95, l.P99, l.Max)
 		names, calls := r.pathNames(), []string(nil)
@@ -179,10 +182,13 @@ func (r result) text(w io.Writer) {
 	row("Duration", "[total]", "%s", time.Duration(r.DurationS*float64(time.Second)).Round(time.Millisecond))
 	for _, line := range r.lines {
 		word, rest, _ := strings.Cut(line, " ")
+		if r.brief && word != "verdict" {
+			continue
+		}
 		fmt.Fprintf(w, "%-12s %s\n", strings.ToUpper(word[:1])+word[1:], strings.TrimSpace(rest))
 	}
 	fmt.Fprintf(w, "%-12s %s\n", "Result", r.Result)
-	if len(r.Reasons) > 0 || len(r.Faults) > 0 {
+	if (len(r.Reasons) > 0 || len(r.Faults) > 0) && !r.brief {
 		fmt.Fprintln(w)
 	}
 	for _, f := range r.firstFew(r.Faults, "files") {
@@ -200,7 +206,10 @@ func (r result) text(w io.Writer) {
 		fmt.Fprintln(w, l)
 	}
 	if r.DeadLetters != "" {
-		fmt.Fprintf(w, "\ndead letters are in %s\n", r.DeadLetters)
+		if !r.brief {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "dead letters are in %s\n", r.DeadLetters)
 	}
 	if h := r.hint(); h != "" {
 		fmt.Fprintf(w, "hint: %s\n", h)
@@ -279,10 +288,20 @@ func (r result) pathNames() []string {
 func (r result) replay() string { return "trafficup replay" + r.repeat + " " + r.DeadLetters }
 
 func (r result) firstFew(all []string, what string) []string {
-	if len(all) <= maxShown || r.report == "" {
+	most, where := maxShown, " in "+r.report
+	switch {
+	case r.brief:
+		most = 3
+	case r.report == "":
 		return all
 	}
-	return append(all[:maxShown:maxShown], fmt.Sprintf("        and %d more %s in %s", len(all)-maxShown, what, r.report))
+	if r.report == "" {
+		where = ""
+	}
+	if len(all) <= most {
+		return all
+	}
+	return append(all[:most:most], fmt.Sprintf("        and %d more %s%s", len(all)-most, what, where))
 }
 
 // thousands writes 48210 as 48,210.

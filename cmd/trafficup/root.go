@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"trafficup/internal/config"
 )
 
 // version is set by the linker for releases.
@@ -38,15 +44,21 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
+		RunE:          groupOnly,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			err := readConfig(sys, cmd)
+			if sys.config.Loaded != nil && sys.config.Output.JSON {
+				*asJSON = true
+			}
+			return err
 		},
 	}
 	root.PersistentFlags().BoolVar(asJSON, "json", false, "print one JSON object a line on stdout")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(cmd.CommandPath()+" --help", "%w", err)
+		return usageError(cmd.CommandPath()+" --help", "%w%s", err, nearFlag(cmd, err))
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpTemplate(`{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{.UsageString}}
@@ -59,12 +71,21 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newExplainCommand(sys, asJSON),
 		newStatusCommand(sys, asJSON),
 		newStateCommand(sys, asJSON),
+		newConfigCommand(sys, asJSON),
+		newDoctorCommand(sys, asJSON),
 		newSandboxCommand(sys),
 		&cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), "trafficup "+versionString())
-				return err
+			RunE: func(*cobra.Command, []string) error {
+				if *asJSON {
+					return unheard(writeLine(sys.stdout, struct {
+						Type    string `json:"message_type"`
+						Version string `json:"version"`
+						Go      string `json:"go"`
+					}{"version", versionString(), runtime.Version()}))
+				}
+				_, err := fmt.Fprintln(sys.stdout, "trafficup "+versionString())
+				return unheard(err)
 			},
 		},
 	)
@@ -72,11 +93,39 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, a []string) error {
 				if err := args(cmd, a); err != nil {
-					return usageError(cmd.CommandPath()+" --help", "%w", err)
+					return usageError(cmd.CommandPath()+" --help", "%w%s", err, nearCommand(cmd, a))
 				}
 				return nil
 			}
 		}
 	}
 	return root
+}
+
+// nearCommand says what a command that does not exist was meant to be.
+func nearCommand(cmd *cobra.Command, args []string) string {
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if len(args) > 0 {
+		if n := config.Nearest(args[0], names); n != "" {
+			return "; did you mean " + n + "?"
+		}
+	}
+	return ""
+}
+
+// nearFlag says what a flag that does not exist was meant to be.
+func nearFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if n := config.Nearest(strings.ReplaceAll(unknown.GetSpecifiedName(), "_", "-"), names); n != "" {
+		return "; did you mean --" + n + "?"
+	}
+	return ""
 }

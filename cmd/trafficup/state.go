@@ -27,24 +27,24 @@ func (s *state) runs() string    { return filepath.Join(s.dir, "runs") }
 
 // openState takes the state directory. It returns nothing at all when another
 // run holds it and this one is to be skipped.
-func openState(sys *system, c Config, o uploadOptions, command string) (*state, error) {
+func openState(sys *system, c Config, command string) (*state, error) {
 	st := &state{fs: sys.fs, journal: journal.Memory(), unlock: func() error { return nil }}
 	dir, err := stateDir(c, sys.getenv)
-	if err != nil && !o.dryRun {
+	if err != nil && !c.Upload.DryRun {
 		return nil, err
 	}
-	if o.sandbox != "" && dir != "" {
+	if c.Upload.Sandbox != "" && dir != "" {
 		// What a stand-in took was not delivered, and what it refused is not to
 		// be replayed to the real API.
 		dir = filepath.Join(dir, "sandbox")
 	}
-	if st.dir = dir; o.dryRun {
+	if st.dir = dir; c.Upload.DryRun {
 		return st, nil // only to look: nothing is made and nothing held
 	}
 	if err := disk.MakeDir(st.fs, st.letters()); err != nil {
 		return nil, &failure{exitFailed, localHint(err), fmt.Errorf("state directory: %w", err)}
 	}
-	st.unlock, err = st.hold(sys, c, command, o.quiet)
+	st.unlock, err = st.hold(sys, c, command, c.Output.Quiet)
 	if err != nil || st.unlock == nil {
 		return nil, err
 	}

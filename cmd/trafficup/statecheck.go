@@ -16,7 +16,7 @@ func newStateCommand(sys *system, asJSON *bool) *cobra.Command {
 		Use:   "state",
 		Short: "verify the state directory",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:  groupOnly,
 	}
 	check := &cobra.Command{
 		Use:   "check",
@@ -41,7 +41,7 @@ running upload, whose last entry may then show as cut off.`,
 }
 
 func runStateCheck(sys *system, flags *pflag.FlagSet, asJSON bool) error {
-	_, st, err := lookAt(sys, flags)
+	_, st, err := lookAt(sys)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ to see, and 1 when it cannot be read.`,
 }
 
 func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
-	c, st, err := lookAt(sys, flags)
+	c, st, err := lookAt(sys)
 	if err != nil {
 		return err
 	}

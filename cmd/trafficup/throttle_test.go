@@ -19,6 +19,7 @@ import (
 	"trafficup/internal/journal"
 	"trafficup/internal/ratelimit"
 	"trafficup/internal/retry"
+	"trafficup/internal/secret"
 	"trafficup/internal/uploader"
 )
 
@@ -153,7 +154,7 @@ func throughStack(t *testing.T, l *pipes, n, concurrency int) (uploader.Summary,
 		RetryAfterCap: time.Minute, HaltAfter: time.Minute, IntakeGap: time.Second, Waits: retry.Default(),
 	}, uploader.Parts{
 		Feed: &someRecords{left: n}, Journal: ledger{journal.Memory()}, DeadLetters: noLetters{}, Rand: rand.Float64,
-		Paths: []uploader.Path{{Name: "primary", Sender: &sender{client: client, runID: "run"}, Breaker: &pathBreaker{b: br, warn: func(string) {}},
+		Paths: []uploader.Path{{Name: "primary", Sender: &sender{masks: new(secret.Redactor), client: client, runID: "run"}, Breaker: &pathBreaker{b: br, warn: func(string) {}},
 			Gate: new(ratelimit.Gate), Budget: retry.NewBudget(0.1, 100)}},
 	})
 	return s, opened, err

@@ -42,13 +42,8 @@ type ui struct {
 // repeats of one kind of trouble are printed.
 const every = 10 * time.Second
 
-func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: o.quiet, dry: o.dryRun, concurrency: c.workers(), closeLog: func() error { return nil }}
-	switch o.progress {
-	case "auto", "bar", "plain", "json", "none":
-	default:
-		return nil, usageError("", "--progress %s: want auto, bar, plain, json or none", o.progress)
-	}
+func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), closeLog: func() error { return nil }}
 	if c.Log.File != "" || c.Log.Format != "" {
 		w := sys.stderr
 		if c.Log.File != "" {
@@ -61,11 +56,12 @@ func newUI(sys *system, c Config, o uploadOptions, asJSON bool) (*ui, error) {
 		u.log = &auditLog{w: w, format: c.Log.Format, failed: func(err error) {
 			fmt.Fprintf(sys.stderr, "trafficup: warning: the audit log is not complete: %v\n", err)
 		}}
+		u.log.level.Store(int32(levels[c.Log.Level]))
 	}
-	if o.quiet || o.progress == "none" {
+	if c.Output.Quiet || c.Output.Progress == "none" {
 		return u, nil
 	}
-	if (o.progress == "auto" && sys.terminal && !asJSON) || o.progress == "bar" {
+	if (c.Output.Progress == "auto" && sys.terminal && !asJSON) || c.Output.Progress == "bar" {
 		u.bar = progressbar.NewOptions64(-1,
 			progressbar.OptionSetWriter(sys.stderr), progressbar.OptionSetVisibility(sys.terminal),
 			progressbar.OptionSetDescription("trafficup"), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
@@ -197,7 +193,8 @@ func (u *ui) Event(e uploader.Event) {
 		}{"warning", printable(e.Message), printable(e.SpotID)})
 		return
 	}
-	if u.quiet && e.Level < uploader.Error || e.Level < uploader.Warning {
+	// What went wrong with files is in the summary, too.
+	if u.quiet && e.Level < uploader.Critical || e.Level < uploader.Warning {
 		return
 	}
 	if e.SpotID != "" {
@@ -268,6 +265,7 @@ func (u *ui) stopping() {
 func (u *ui) summary(r result) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	r.brief = u.quiet
 	if u.quiet && r.ExitCode == exitOK {
 		return
 	}

@@ -13,33 +13,24 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trafficup/internal/config"
 	"trafficup/internal/deadletter"
-	"trafficup/internal/envelope"
 	"trafficup/internal/sandbox"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
 )
 
-// uploadOptions are the flags that say how a run shows itself.
-type uploadOptions struct {
-	sandbox  string
-	dryRun   bool
-	quiet    bool
-	progress string
-	repeat   string // the flags given that a command to go on with needs, too
-}
-
-func (o *uploadOptions) addFlags(fs *pflag.FlagSet) {
+// addRunFlags adds the options of a run; those of hidden sections and keys are
+// taken and not shown in help.
+func addRunFlags(fs *pflag.FlagSet, hidden ...string) {
 	addConfigFlags(fs)
-	fs.StringVar(&o.sandbox, "sandbox", "", "send to a stand-in API in this process; --sandbox=`SCENARIO` (with =) plays its faults: "+strings.Join(sandbox.Names(), ", ")+", or a file")
-	fs.Lookup("sandbox").NoOptDefVal = "calm"
-	fs.BoolVar(&o.dryRun, "dry-run", false, "read and validate, send nothing")
-	fs.BoolVar(&o.quiet, "quiet", false, "print nothing when all went well")
-	fs.StringVar(&o.progress, "progress", "auto", "auto, bar, plain, json or none")
+	addOptionFlags(fs, allOptions, hidden)
+	f := fs.Lookup("sandbox")
+	f.NoOptDefVal = "calm"
+	f.Usage += ": " + strings.Join(sandbox.Names(), ", ") + ", or a file"
 }
 
 func newUploadCommand(sys *system, asJSON *bool) *cobra.Command {
-	var o uploadOptions
 	cmd := &cobra.Command{
 		Use:   "upload FILE...|DIR|-",
 		Short: "deliver traffic logs",
@@ -48,40 +39,44 @@ gzip or zstd. A directory stands for its *.ndjson *.json *.csv *.tsv files, - fo
 standard input.
 
 Every option has three layers with one meaning: flag > environment > config
-file > default. --retry-after-cap is retry.retry_after_cap in the file and
-$TRAFFICUP_RETRY_RETRY_AFTER_CAP in the environment.`,
+file > default. trafficup config init lists each with its key and variable.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.repeat = repeatFlags(cmd.Flags())
-			return runUpload(sys, cmd.Flags(), o, *asJSON, args)
+			return runUpload(sys, repeatFlags(cmd.Flags()), *asJSON, args)
 		},
 	}
-	o.addFlags(cmd.Flags())
+	addRunFlags(cmd.Flags())
 	return cmd
 }
 
 func newValidateCommand(sys *system, asJSON *bool) *cobra.Command {
-	o := uploadOptions{dryRun: true}
 	cmd := &cobra.Command{
 		Use:   "validate FILE...|DIR|-",
 		Short: "read and check traffic logs as upload does, sending nothing",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.dryRun = true
-			return runUpload(sys, cmd.Flags(), o, *asJSON, args)
+		Long: `Read and check traffic logs as upload does, sending nothing. Takes all flags of
+upload, of which most make no difference and are not listed.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			sys.config.Upload.DryRun = true
+			return runUpload(sys, "", *asJSON, args)
 		},
 	}
-	o.addFlags(cmd.Flags())
+	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
+		"upload.connect_timeout", "upload.splay", "upload.poison_stop", "upload.fallback_warn", "upload.fallback_quota",
+		"upload.canary_fallback", "upload.failback", "upload.sandbox", "upload.dry_run", "upload.max_concurrency")
 	return cmd
 }
 
-func runUpload(sys *system, fs *pflag.FlagSet, o uploadOptions, asJSON bool, args []string) error {
-	c, validator, err := loadRun(sys, fs)
+// runUpload delivers the files of args; repeat are the flags that a command to
+// go on with needs.
+func runUpload(sys *system, repeat string, asJSON bool, args []string) error {
+	c := sys.config
+	validator, err := newValidator(c)
 	if err != nil {
 		return err
 	}
-	_, err = deliver(sys, c, o, asJSON, delivery{
-		command: "upload",
+	_, err = deliver(sys, c, asJSON, delivery{
+		command: "upload", repeat: repeat,
 		open: func(st *state, u *ui) (uploader.Feed, error) {
 			files, faults := source.Expand(args)
 			feed := &fileFeed{
@@ -105,7 +100,7 @@ func repeatFlags(fs *pflag.FlagSet) string {
 		if f := fs.Lookup(name); f != nil && f.Changed {
 			value := f.Value.String()
 			if strings.HasSuffix(name, "url") {
-				value = shownURL(value)
+				value = config.Shown(value)
 			}
 			fmt.Fprintf(&b, " --%s=%s", name, quoted(value))
 		}
@@ -113,19 +108,10 @@ func repeatFlags(fs *pflag.FlagSet) string {
 	return b.String()
 }
 
-// loadRun reads what a run needs to know before it opens its input.
-func loadRun(sys *system, fs *pflag.FlagSet) (Config, *envelope.Validator, error) {
-	c, err := loadConfig(fs, sys.getenv)
-	if err != nil {
-		return c, nil, err
-	}
-	v, err := newValidator(c)
-	return c, v, err
-}
-
 // delivery is what one command delivers.
 type delivery struct {
 	command string // for the lock and the ledger
+	repeat  string // flags that say where to, for hints
 	// open is called once the state directory is held; its feed yields the records.
 	open    func(st *state, u *ui) (uploader.Feed, error)
 	observe func(uploader.Event) // hears every event; nil: nobody
@@ -136,67 +122,69 @@ type delivery struct {
 
 // deliver runs one upload or replay, from a state directory it holds to the
 // printed summary.
-func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (uploader.Summary, error) {
+func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, error) {
 	var none uploader.Summary
 	now := time.Now()
 	deadline, err := c.deadline(now)
 	if err == nil && !deadline.IsZero() && !now.Add(c.Upload.Splay).Before(deadline) {
 		err = usageError("", "--splay %s may outlast the deadline, which is in %s", c.Upload.Splay, deadline.Sub(now).Round(time.Second))
 	}
-	if err == nil && !o.dryRun {
+	if err == nil && !c.Upload.DryRun {
 		err = spread(sys, c.Upload.Splay)
 	}
 	if err != nil {
 		return none, err
 	}
 	runID := newRunID(time.Now())
-	st, err := openState(sys, c, o, d.command)
+	st, err := openState(sys, c, d.command)
 	if err != nil || st == nil {
 		return none, err
 	}
 	defer st.close()
-	token := ""
-	if !o.dryRun && o.sandbox == "" { // neither shows it to anybody
-		if token, err = readToken(c); err != nil {
-			return none, err
-		}
-	}
-	if o.sandbox != "" {
-		stop, err := startSandbox(&c, o.sandbox)
+	if c.Upload.Sandbox != "" {
+		stop, err := startSandbox(c)
 		if err != nil {
 			return none, err
 		}
 		defer stop()
 	}
-	if !o.dryRun && c.API.Primary == "" {
+	if !c.Upload.DryRun && c.API.Primary == "" {
 		return none, usageError("give --url, or try it without a server: --sandbox", "no URL to send to")
 	}
-	u, err := newUI(sys, c, o, asJSON)
+	u, err := newUI(sys, c, asJSON)
 	if err != nil {
 		return none, err
 	}
 	defer u.close()
+	for _, w := range c.Warnings {
+		u.warn(w.String())
+	}
 	for _, w := range c.timeWarnings(now) {
 		u.warn(w)
 	}
-	if !o.dryRun && o.sandbox == "" {
+	if !c.Upload.DryRun && c.Upload.Sandbox == "" {
 		if err := st.openLedger(c, runID, d.command, now, u); err != nil {
 			return none, err
 		}
 	}
-	parts := uploader.Parts{Limiter: newLimiter(c.Upload.Rate, c.Upload.Burst), Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
+	own := newLimiter(c.Upload.Rate, c.Upload.Burst)
+	parts := uploader.Parts{Limiter: own, Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
 	if d.observe != nil {
 		parts.Observer = both{u, d.observe}
 	}
 	w := deadletter.NewWriter(st.fs, filepath.Join(st.letters(), runID+".ndjson"))
 	defer w.Close()
 	r := new(route)
-	if o.dryRun {
+	if c.Upload.DryRun {
 		parts.DeadLetters, parts.Limiter = noLetters{}, nil
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
 		parts.DeadLetters = letters{w, runID, c.API.Body}
-		if r, err = newRoute(sys, c, st.dir, runID, token, u); err != nil {
+		tokens, err := authorise(sys, c, st.dir, u)
+		if err != nil {
+			return none, err
+		}
+		if r, err = newRoute(sys, c, st.dir, runID, tokens, u); err != nil {
 			return none, err
 		}
 		defer r.close()
@@ -210,7 +198,9 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 	u.start()
 	stopNote := context.AfterFunc(sys.soft, u.stopping)
 	unwatch := r.watch(c, deadline, u)
+	deaf := r.reread(sys, c, own, u)
 	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now, deadline), parts)
+	deaf()
 	unwatch()
 	stopNote()
 	u.stop()
@@ -221,17 +211,17 @@ func deliver(sys *system, c Config, o uploadOptions, asJSON bool, d delivery) (u
 		err = fmt.Errorf("%w: dead letters: %w", uploader.ErrLocal, gerr)
 	}
 	code := exitCode(s, err, int(sys.signal.Load()))
-	if d.after != nil && !o.dryRun {
+	if d.after != nil && !c.Upload.DryRun {
 		more, aerr := d.after(st, s, u)
 		code = heavier(code, more)
 		if aerr != nil {
 			err, code = fmt.Errorf("%w: %w", uploader.ErrLocal, aerr), exitFailed
 		}
 	}
-	res := newResult(runID, s, err, code, o.dryRun)
-	res.repeat = o.repeat
+	res := newResult(runID, s, err, code, c.Upload.DryRun)
+	res.repeat = d.repeat
 	res.measured(r, u, s)
-	if o.dryRun {
+	if c.Upload.DryRun {
 		res.foresee(st, c.Upload.Rate, time.Now(), deadline)
 	}
 	if w.Count() > 0 {
@@ -286,8 +276,8 @@ func (b both) Event(e uploader.Event) {
 }
 
 // startSandbox serves a scenario on a free loopback port and points c at it.
-func startSandbox(c *Config, name string) (stop func(), err error) {
-	sc, err := sandbox.Builtin(name)
+func startSandbox(c Config) (stop func(), err error) {
+	sc, err := sandbox.Builtin(c.Upload.Sandbox)
 	if err != nil {
 		return nil, usageError("", "sandbox: %w", err)
 	}
@@ -300,6 +290,7 @@ func startSandbox(c *Config, name string) (stop func(), err error) {
 	c.API.Primary, c.API.Fallback = "http://"+l.Addr().String()+"/v1/logs", ""
 	// What a stand-in does is no news about the real API.
 	c.Breaker.Store = "memory"
+	c.API.Auth = config.Auth{} // nobody is shown a token
 	return func() { srv.Close() }, nil
 }
 

@@ -60,7 +60,7 @@ func waitIn(t *testing.T, hosts map[string]http.Handler, args ...string) waited 
 	defer abandon()
 	disk, out := disktest.New(), &scribble{last: time.Now()}
 	code := run(system{
-		args: append(args, "--state-dir", "/state", "--breaker-store", "memory"), getenv: func(string) string { return "" },
+		args:  append(args, "--state-dir", "/state", "--breaker-store", "memory"),
 		stdin: strings.NewReader(""), stdout: out, stderr: out, soft: hard, hard: hard, signal: new(atomic.Int32), graceful: new(atomic.Bool),
 		fs: disk.FS(), random: rand.Float64,
 		lock: func(context.Context, string, string) (func() error, error) { return func() error { return nil }, nil },

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +14,10 @@ import (
 	"trafficup/internal/api"
 	"trafficup/internal/breaker"
 	"trafficup/internal/envelope"
+	"trafficup/internal/oauth"
 	"trafficup/internal/ratelimit"
 	"trafficup/internal/retry"
+	"trafficup/internal/secret"
 	"trafficup/internal/uploader"
 )
 
@@ -34,21 +35,19 @@ func newRunID(now time.Time) string {
 }
 
 func newValidator(c Config) (*envelope.Validator, error) {
-	v, err := envelope.NewValidator(envelope.Rules{
-		IgnoreExtra: c.Envelope.ExtraFields == "ignore", Require: c.Envelope.Require, Fields: c.Envelope.Fields,
-	})
-	if err != nil {
-		return nil, usageError("", "envelope: %w", err)
-	}
-	return v, nil
+	return envelope.NewValidator(c.rules())
+}
+
+func (c Config) rules() envelope.Rules {
+	return envelope.Rules{IgnoreExtra: c.Envelope.ExtraFields == "ignore", Require: c.Envelope.Require, Fields: c.Envelope.Fields}
 }
 
 // workers is how many requests may be in flight at most.
 func (c Config) workers() int {
-	if n, err := strconv.Atoi(c.Upload.Concurrency); err == nil {
-		return n
+	if c.Upload.Concurrency.Auto() {
+		return c.Upload.MaxConcurrency
 	}
-	return c.Upload.MaxConcurrency
+	return int(c.Upload.Concurrency)
 }
 
 func uploaderConfig(c Config, now, deadline time.Time) uploader.Config {
@@ -67,22 +66,72 @@ func uploaderConfig(c Config, now, deadline time.Time) uploader.Config {
 	return u
 }
 
-// newLimiter holds a configured rate; nil: there is none.
-func newLimiter(perSecond float64, burst int) uploader.Limiter {
+// limiter holds a configured rate that may change: those who wait by the old one
+// ask again. It is safe for concurrent use.
+type limiter struct {
+	mu      sync.Mutex
+	rate    *rate.Limiter
+	changed chan struct{} // guarded by mu; closed when rate has changed
+}
+
+// newLimiter takes calls per second, 0 for any number, and how many at once, 0 for
+// a tenth of a second's worth.
+func newLimiter(perSecond float64, burst int) *limiter {
+	return &limiter{rate: rate.NewLimiter(limits(perSecond, burst)), changed: make(chan struct{})}
+}
+
+func (l *limiter) set(perSecond float64, burst int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit, burst := limits(perSecond, burst)
+	l.rate.SetLimit(limit)
+	l.rate.SetBurst(burst)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Wait returns when a call may be made, or with ctx's error.
+func (l *limiter) Wait(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		turn, changed := l.rate.Reserve(), l.changed
+		l.mu.Unlock()
+		wait := turn.Delay()
+		if wait == 0 {
+			return ctx.Err()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		turn.Cancel()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+func limits(perSecond float64, burst int) (rate.Limit, int) {
 	if perSecond == 0 {
-		return nil
+		return rate.Inf, burst
 	}
 	if burst == 0 {
 		burst = max(1, int(math.Ceil(perSecond/10)))
 	}
-	return rate.NewLimiter(rate.Limit(perSecond), burst)
+	return rate.Limit(perSecond), burst
 }
 
 // sender is a path's client with what is the same for every request of a run.
 type sender struct {
-	client       client
-	runID, token string
-	steer        *ratelimit.Steer // nil: none
+	client client
+	runID  string
+	tokens oauth.Source     // nil: requests carry none
+	steer  *ratelimit.Steer // nil: none
+	masks  *secret.Redactor // tokens; what a server says may repeat them
 }
 
 var classes = map[api.Class]uploader.Class{
@@ -91,22 +140,56 @@ var classes = map[api.Class]uploader.Class{
 }
 
 func (s *sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome {
+	var token oauth.Token
+	if s.tokens != nil {
+		var err error
+		if token, err = s.tokens.Token(ctx); err != nil {
+			return noToken(err)
+		}
+		s.masks.Add(token.Value)
+	}
 	sent := time.Now()
-	o := s.client.Send(ctx, api.Request{Key: a.Key, Body: a.Body, RunID: s.runID, Attempt: a.Number, Token: s.token})
+	o := s.client.Send(ctx, api.Request{Key: a.Key, Body: a.Body, RunID: s.runID, Attempt: a.Number, Token: token.Value.Reveal()})
 	class, ok := classes[o.Class]
 	if !ok {
 		class = uploader.ClassRetry
 	}
 	out := uploader.Outcome{
-		Class: class, Verdict: fromBreaker[o.Breaker], Status: o.Status, Receipt: o.Receipt, Problem: o.Problem,
-		RetryAfter: o.RetryAfter, HasRetryAfter: o.HasRetryAfter, Throttled: o.Throttled, Wrote: o.Wrote, Err: o.Err, Duration: o.Duration,
+		Class: class, Verdict: fromBreaker[o.Breaker], Status: o.Status, Receipt: s.masks.Redact(secret.RedactURL(o.Receipt)), Problem: s.masks.Redact(o.Problem),
+		RetryAfter: o.RetryAfter, HasRetryAfter: o.HasRetryAfter, Throttled: o.Throttled, Wrote: o.Wrote, Err: s.masked(o.Err), Duration: o.Duration,
 	}
 	if l := o.Link; l != nil {
 		out.Link = &uploader.Link{RTT: l.RTT, RTTVar: l.RTTVar, MinRTT: l.MinRTT, Segments: l.Segments, Retransmits: l.Retransmits, Lost: l.Lost}
 	}
 	s.tell(o, sent)
+	switch {
+	case s.tokens == nil:
+	case class == uploader.ClassAuth:
+		return s.renew(ctx, token, out)
+	case o.Status != 0:
+		s.tokens.Accept(token.Generation)
+	}
 	return out
 }
+
+// masked is err without the secrets that its words may repeat.
+func (s *sender) masked(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := s.masks.Redact(err.Error()); text != err.Error() {
+		return maskedError{text, err}
+	}
+	return err
+}
+
+type maskedError struct {
+	text string
+	err  error
+}
+
+func (m maskedError) Error() string { return m.text }
+func (m maskedError) Unwrap() error { return m.err }
 
 // tell lets the answer steer the path's rate. A Retry-After goes before all else
 // and closes the gate.
@@ -156,24 +239,4 @@ func (p *pathBreaker) report(err error) {
 	if err != nil {
 		p.once.Do(func() { p.warn("the breaker's state is kept in memory only: " + err.Error()) })
 	}
-}
-
-// readToken returns the bearer token, without the line end an editor left.
-func readToken(c Config) (string, error) {
-	token := c.API.Auth.Token
-	if f := c.API.Auth.TokenFile; f != "" {
-		b, err := readSmall(f)
-		if err != nil {
-			return "", usageError("", "token file: %w", err)
-		}
-		if token = strings.TrimSpace(strings.TrimPrefix(string(b), "\ufeff")); token == "" {
-			return "", usageError("", "token file %s is empty", f)
-		}
-	}
-	for _, r := range token {
-		if r <= ' ' || r > '~' {
-			return "", usageError("", "the token holds a character that no header may carry (its value is not shown)")
-		}
-	}
-	return token, nil
 }

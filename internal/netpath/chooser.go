@@ -8,6 +8,7 @@
 package netpath
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -90,6 +91,23 @@ func (c *Chooser) Closed(path int, now time.Time) (from, to time.Time, ok bool) 
 		return time.Time{}, time.Time{}, false
 	}
 	return p.closing.start, p.closing.end, true
+}
+
+// SetWindows replaces the windows of maintenance.
+func (c *Chooser) SetWindows(ws Windows) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cfg.Windows = ws
+	// A copy: Status may hold the paths as they were.
+	c.state.paths = slices.Clone(c.state.paths)
+	for i := range c.state.paths {
+		c.state.paths[i].window, c.state.paths[i].closing = span{}, span{}
+	}
+}
+
+// InWindow says whether a path is in a window of maintenance.
+func (c *Chooser) InWindow(path int, now time.Time) bool {
+	return c.at(now).paths[path].inWindow
 }
 
 // Refused tells that the breaker of a path let a request not through, and when

@@ -31,20 +31,6 @@ func (ws Windows) Closing() Windows {
 	return closing
 }
 
-// Next returns when the next window of path begins after t, the one t lies in
-// left aside. ok is false if there is none.
-func (ws Windows) Next(path string, t time.Time) (start time.Time, ok bool) {
-	after := t
-	if until, in := ws.In(path, t); in {
-		if until.Sub(t) >= endless {
-			return time.Time{}, false
-		}
-		after = until
-	}
-	start, _, ok = ws.span(path, after)
-	return start, ok
-}
-
 func (ws Windows) spanAt(path string, t time.Time) span {
 	start, end, _ := ws.span(path, t)
 	return span{t, start, end}

@@ -39,6 +39,8 @@ func (f *file) Token(context.Context) (Token, error) {
 	return f.token, nil
 }
 
+func (f *file) Accept(uint64) {}
+
 func (f *file) Refuse(_ context.Context, generation uint64) (Token, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

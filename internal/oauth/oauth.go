@@ -39,6 +39,9 @@ type Source interface {
 	// and returns the one to try next. When there is a newer one already, that
 	// is it. The error is ErrSame when a new token would be refused as well.
 	Refuse(ctx context.Context, generation uint64) (Token, error)
+	// Accept tells that the API took the token of that generation: when it is
+	// refused later, another may help.
+	Accept(generation uint64)
 }
 
 var (
@@ -60,6 +63,8 @@ func Static(value secret.Secret) Source {
 type static struct{ token Token }
 
 func (s static) Token(context.Context) (Token, error) { return s.token, nil }
+
+func (s static) Accept(uint64) {}
 
 func (s static) Refuse(context.Context, uint64) (Token, error) { return Token{}, ErrSame }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"trafficup/internal/secret"
@@ -28,6 +29,8 @@ type refresher struct {
 	timeout     time.Duration // of a fetch
 	minInterval time.Duration // between fetches, unless a token is refused
 	ahead       float64       // part of the lifetime at whose beginning to refresh
+
+	accepted atomic.Uint64 // the generation that the API took last
 
 	mu        sync.Mutex
 	token     Token         // guarded by mu; generation 0: none yet
@@ -52,13 +55,16 @@ func (r *refresher) Refuse(ctx context.Context, generation uint64) (Token, error
 	if generation == r.token.Generation && generation > 0 {
 		now := time.Now()
 		// The refusal of a token that has expired says nothing about the next.
-		if r.renewed && !r.expired(now) && now.Sub(r.token.Received) < r.minInterval {
+		if r.renewed && r.accepted.Load() != generation && !r.expired(now) && now.Sub(r.token.Received) < r.minInterval {
 			return Token{}, ErrSame
 		}
 		r.refused = true
 	}
 	return r.get(ctx)
 }
+
+// Accept is called for every answer, so it locks nothing.
+func (r *refresher) Accept(generation uint64) { r.accepted.Store(generation) }
 
 // get returns the token, after a fetch when there is none that may be used.
 // requires mu.

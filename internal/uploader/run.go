@@ -37,6 +37,7 @@ type job struct {
 	rateWait  time.Duration // since the last attempt
 	gateWait  time.Duration // since the last attempt
 	turned    bool          // the last attempt was turned away unprocessed, and the one before was not
+	renewals  int           // attempts in a row that were refused for their token
 	broke     int           // how often it found the retry budget empty
 	history   []Try
 	unknown   bool // a request was written and never answered
@@ -71,6 +72,7 @@ type run struct {
 
 	haltMu    sync.Mutex
 	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
+	tokenless time.Time // guarded by haltMu; since when there is no token
 
 	toldClosed time.Time // guarded by haltMu; end of the maintenance that was told of
 }

@@ -107,6 +107,16 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 	out := p.Sender.Send(sendCtx, Attempt{Key: j.rec.Key, Body: j.rec.Body, Number: j.attempts, Timeout: timeout})
 	cancel()
 	now := time.Now()
+	if out.NoToken && out.Status == 0 { // nothing was sent
+		j.attempts--
+		done(VerdictNeutral, now, 0)
+		r.giveBack(p, Attempted{}, true)
+		return r.noToken(j, out)
+	}
+	r.hasToken()
+	if out.Class != ClassAuth {
+		j.renewals = 0
+	}
 	r.sum.call(p, out, j.attempts > 1)
 	j.status, j.problem = out.Status, describe(out)
 	j.unknown = j.unknown || out.Wrote && out.Status == 0 && out.Class == ClassRetry
@@ -156,9 +166,7 @@ func (r *run) step(ctx context.Context, j *job) (park bool) {
 		}
 		return false
 	case ClassAuth:
-		r.fault(fmt.Errorf("%w: %s: %s", ErrAuth, p.Name, j.problem))
-		r.finish(j, Halted, "", time.Time{})
-		return false
+		return r.unauthorised(j, p, out, started)
 	case ClassConfig:
 		r.fault(fmt.Errorf("%w: %s: %w", ErrConfig, p.Name, told{j.problem, out.Err}))
 		r.finish(j, Halted, "", time.Time{})

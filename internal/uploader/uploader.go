@@ -93,6 +93,8 @@ type Outcome struct {
 	RetryAfter    time.Duration
 	HasRetryAfter bool
 	Throttled     bool // 429, or 503 with Retry-After
+	Renewed       bool // 401, and there is another token now: the record goes again
+	NoToken       bool // there is none now; RetryAfter says when to ask again
 	Wrote         bool // the request may have reached the server
 	Err           error
 	Duration      time.Duration

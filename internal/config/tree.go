@@ -1,0 +1,193 @@
+// Package config reads the settings of the program: flags over environment over
+// files over defaults, in one typed tree. All mistakes are found before anything
+// runs, and each is told with its place and with what would be right.
+//
+// The tree below is the one place that knows an option. Its tags give the key in
+// files (and, in capitals, the variable of the environment), the flag, the
+// bounds, what help says, and for options that hold more than a value an example.
+package config
+
+import (
+	"time"
+
+	"trafficup/internal/secret"
+)
+
+// Config is every setting there is.
+type Config struct {
+	Include     []string          `key:"include" help:"files read before this one, which goes over them; paths start where this file is, and * matches" example:"[markets/common.yaml]"`
+	API         API               `key:"api" help:"the ingestion API"`
+	Upload      Upload            `key:"upload" help:"a run"`
+	Retry       Retry             `key:"retry" help:"what is tried again"`
+	Breaker     Breaker           `key:"breaker" help:"when a path is left alone"`
+	Envelope    Envelope          `key:"envelope" help:"what a record has to hold"`
+	Paths       map[string]Path   `key:"paths" validate:"dive" help:"how a path is used: primary, fallback, and others by a name of yours" example:"{primary: {interface: eth1, dscp: le}, cell: {url: \"https://cell.api.example/v1/logs\", quota: 50MB}}"`
+	Maintenance []MaintenanceTime `key:"maintenance" validate:"dive" help:"when a path is in maintenance" example:"[{path: primary, days: [sun], from: \"02:00\", to: \"08:00\", tz: UTC}]"`
+	Log         Log               `key:"log" help:"the audit log"`
+	Output      Output            `key:"output" help:"what is printed"`
+}
+
+// API says where records go, and with what rights.
+type API struct {
+	Primary  string                   `key:"primary" flag:"url" validate:"omitempty,endpoint" help:"where records are posted" example:"https://api.example/v1/logs"`
+	Fallback string                   `key:"fallback" flag:"fallback-url" validate:"omitempty,endpoint" help:"used while the breaker of --url is open" example:"https://api-cell.example/v1/logs"`
+	Headers  map[string]secret.Secret `key:"headers" validate:"dive,keys,header_name,endkeys" help:"headers of every request; the values are not shown anywhere" example:"{X-Station-Group: \"501\"}"`
+	KeyForm  string                   `key:"key_form" flag:"key-form" validate:"oneof=bare quoted" help:"form of the Idempotency-Key header: bare or quoted"`
+	Body     string                   `key:"body" flag:"body" validate:"oneof=payload envelope" help:"what is posted: payload, or the whole envelope"`
+	Accept   []string                 `key:"accept_content_type" flag:"accept-content-type" help:"answer types that acknowledge, besides JSON and an empty body" example:"[text/plain]"`
+	TLS      TLS                      `key:"tls" help:"certificates"`
+	Auth     Auth                     `key:"auth" help:"the bearer token; one source at most"`
+}
+
+// TLS names PEM files.
+type TLS struct {
+	CAFile   string `key:"ca_file" help:"authorities trusted in place of the system's" example:"/etc/trafficup/ca.pem"`
+	CertFile string `key:"cert_file" validate:"required_with=KeyFile" help:"client certificate" example:"/etc/trafficup/client.pem"`
+	KeyFile  string `key:"key_file" validate:"required_with=CertFile" help:"its key" example:"/etc/trafficup/client.key"`
+}
+
+// Auth says where the bearer token comes from.
+type Auth struct {
+	Token        secret.Secret `key:"token" help:"the token itself; a file is safer"`
+	TokenFile    string        `key:"token_file" flag:"token-file" help:"file that holds the token" example:"/run/credentials/token"`
+	TokenCommand []string      `key:"token_command" help:"program that prints the token, and its arguments" example:"[vault, read, -field=token, secret/trafficup]"`
+	OAuth        OAuth         `key:"oauth" help:"an OAuth 2 server"`
+}
+
+// OAuth describes a client of an OAuth 2 server.
+type OAuth struct {
+	TokenURL         string        `key:"token_url" validate:"omitempty,endpoint" help:"where tokens are asked for" example:"https://login.example/token"`
+	ClientID         string        `key:"client_id" help:"who asks" example:"station-501"`
+	ClientSecret     secret.Secret `key:"client_secret" help:"the client's secret; a file is safer"`
+	ClientSecretFile string        `key:"client_secret_file" help:"file that holds it" example:"/run/credentials/secret"`
+	RefreshToken     secret.Secret `key:"refresh_token" help:"grant by refresh token in place of the secret; a file is safer"`
+	RefreshTokenFile string        `key:"refresh_token_file" help:"file that holds it" example:"/run/credentials/refresh"`
+	Scopes           []string      `key:"scopes" help:"rights asked for" example:"[logs.write]"`
+	Audience         string        `key:"audience" help:"who the token is for, where the server wants to know" example:"https://api.example"`
+	CacheFile        string        `key:"cache_file" help:"where the token is kept for the next run and for other processes with the same client (default: token.json in the state directory)" example:"/var/lib/trafficup/token.json"`
+	Style            string        `key:"auth_style" validate:"oneof=header body" help:"how the secret is shown to the server: header or body"`
+}
+
+// Upload is one run.
+type Upload struct {
+	StateDir          string        `key:"state_dir" flag:"state-dir" help:"where ledger, breaker, dead letters and reports live (default $STATE_DIRECTORY, else $XDG_STATE_HOME/trafficup, else ~/.local/state/trafficup)" example:"/var/lib/trafficup"`
+	OnLocked          string        `key:"on_locked" flag:"on-locked" validate:"oneof=fail wait skip" help:"when another run holds the state directory: fail (code 6), wait for it, or skip this run (code 0)"`
+	KeyTTL            time.Duration `key:"key_ttl" flag:"key-ttl" validate:"min=1h" help:"how long the API remembers a key, and the ledger who was acked"`
+	Settle            time.Duration `key:"settle" flag:"settle" validate:"min=0,max=1h" help:"how long a file that ends in the middle of a line must have been left alone before it is read"`
+	Concurrency       Concurrency   `key:"concurrency" flag:"concurrency" validate:"min=0,max=1024" help:"requests in flight at most; auto finds out what the path bears"`
+	MaxConcurrency    int           `key:"max_concurrency" flag:"max-concurrency" validate:"min=1,max=1024" help:"requests in flight at most with --concurrency=auto"`
+	QueueSize         int           `key:"queue_size" flag:"queue-size" validate:"min=1,max=1000000" help:"records read ahead at most"`
+	RequestTimeout    time.Duration `key:"request_timeout" flag:"request-timeout" validate:"min=1ms,max=1h" help:"time for one attempt"`
+	ConnectTimeout    time.Duration `key:"connect_timeout" flag:"connect-timeout" validate:"min=1ms,max=1h" help:"time for a connection, TLS included"`
+	Rate              float64       `key:"rate" flag:"rate" validate:"min=0,max=1000000" help:"calls per second at most, 0 for no limit"`
+	Burst             int           `key:"burst" flag:"burst" validate:"min=0" help:"calls at once under --rate (default: one tenth of a second's worth)"`
+	Deadline          time.Duration `key:"deadline" flag:"deadline" validate:"min=0" help:"time for the whole run, 0 for no limit" example:"5h"`
+	WindowEnd         Clock         `key:"window_end" flag:"window-end" help:"time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds" example:"\"05:30 America/New_York\""`
+	Splay             time.Duration `key:"splay" flag:"splay" validate:"min=0,max=24h" help:"wait at random up to this long before the run, so that a fleet does not start as one"`
+	PoisonStop        int           `key:"poison_stop" flag:"poison-stop" validate:"min=0" help:"stop after so many rejections in a row with one status, 0 for never: the run is wrong then, not the records"`
+	FallbackWarn      time.Duration `key:"fallback_warn" flag:"fallback-warn" validate:"min=0" help:"warn when the first path has been out of use that long"`
+	FallbackQuota     Quota         `key:"fallback_quota" flag:"fallback-quota" help:"what the paths behind the first may carry in a run: 50MB of requests, or 5% of them" example:"50MB"`
+	Canary            Share         `key:"canary" flag:"canary" help:"share of the requests that tries a path that returned and is not trusted yet; 0% leaves that to the probes of its breaker"`
+	CanaryFallback    Share         `key:"canary_fallback" flag:"canary-fallback" help:"share of the requests that tries the second path though the first is well" example:"0.1%"`
+	Failback          time.Duration `key:"failback" flag:"failback" validate:"min=0,max=1h" help:"how long a path that returns has to be well before it is trusted"`
+	Format            string        `key:"format" flag:"format" validate:"oneof=auto ndjson json csv tsv" help:"form of the input: auto, ndjson, json, csv or tsv"`
+	DeriveKeys        bool          `key:"derive_keys" flag:"derive-keys" help:"make keys for a CSV that has none, from its content"`
+	AcceptCorrections bool          `key:"accept_corrections" flag:"accept-corrections" help:"send a spot again that comes under another key"`
+	DryRun            bool          `key:"dry_run" flag:"dry-run" help:"read and validate, send nothing"`
+	Sandbox           string        `key:"sandbox" flag:"sandbox" help:"send to a stand-in API in this process; --sandbox=SCENARIO (with =) plays its faults" example:"flaky"`
+}
+
+// Retry says what is tried again, and how often.
+type Retry struct {
+	MaxAttempts   int           `key:"max_attempts" flag:"max-attempts" validate:"min=1,max=1000" help:"calls for one record at most; answers that ask for patience (429, 503 with Retry-After) do not count, of which 30 may be"`
+	Base          time.Duration `key:"base" flag:"backoff-base" validate:"min=1ms" help:"ceiling of the first wait; doubles per failure"`
+	Cap           time.Duration `key:"cap" flag:"backoff-cap" validate:"gtefield=Base" help:"ceiling of any wait"`
+	RetryAfterCap time.Duration `key:"retry_after_cap" flag:"retry-after-cap" validate:"min=0" help:"longest Retry-After that is waited for; a longer one defers the record"`
+	Budget        float64       `key:"budget" flag:"retry-budget" validate:"min=0,max=10" help:"retries earned by a success"`
+	BudgetMin     int           `key:"budget_min" flag:"retry-budget-min" validate:"min=0" help:"retries at hand at the start; at least as many as requests may be in flight, unless it is 0"`
+	Status        []int         `key:"status" flag:"retry-status" validate:"dive,min=400,max=599" help:"statuses that are retried"`
+}
+
+// Breaker says when a path is left alone.
+type Breaker struct {
+	Store     string        `key:"store" flag:"breaker-store" validate:"oneof=file memory" help:"where the breaker's state lives: file or memory"`
+	Threshold int           `key:"threshold" flag:"breaker-threshold" validate:"min=1" help:"failures in a row that open the breaker"`
+	Window    time.Duration `key:"window" flag:"breaker-window" validate:"min=1ms" help:"time within which they must fall"`
+	Open      time.Duration `key:"open" flag:"breaker-open" validate:"min=1ms" help:"first open time; doubles per failed probe"`
+	OpenMax   time.Duration `key:"open_max" flag:"breaker-open-max" validate:"gtefield=Open" help:"longest open time"`
+	Jitter    float64       `key:"jitter" validate:"min=0,max=1" help:"spread of the open time"`
+	HaltAfter time.Duration `key:"halt_after" flag:"halt-after" validate:"min=1ms" help:"end the run when every path has been down that long"`
+}
+
+// Envelope says what a record has to hold.
+type Envelope struct {
+	ExtraFields string            `key:"extra_fields" flag:"extra-fields" validate:"oneof=refuse ignore" help:"unknown envelope members: refuse or ignore"`
+	Require     []string          `key:"require" flag:"require" help:"optional envelope members that must be present" example:"[station, air_date]"`
+	Fields      map[string]string `key:"fields" help:"rules for members of the payload: required, checked or off" example:"{house_number: checked}"`
+}
+
+// Path is how one path is used; zero values leave things as they are.
+type Path struct {
+	URL         string        `key:"url" validate:"omitempty,endpoint" help:"where its records are posted; primary and fallback have theirs under api" example:"https://cell.api.example/v1/logs"`
+	HTTP        int           `key:"http" validate:"oneof=0 1 2" help:"version of HTTP: 1 or 2"`
+	Proxy       string        `key:"proxy" help:"a URL, none, or env for the variables of the environment" example:"http://proxy.example:3128"`
+	DSCP        string        `key:"dscp" help:"mark of its packets: le, cs1, af21, ef or a number" example:"le"`
+	Interface   string        `key:"interface" validate:"max=15" help:"network interface its connections are bound to" example:"eth1"`
+	Source      string        `key:"source" validate:"omitempty,ip" help:"address its connections start from" example:"192.0.2.7"`
+	Congestion  string        `key:"congestion" help:"congestion control of the kernel, by name" example:"bbr"`
+	UserTimeout time.Duration `key:"user_timeout" validate:"min=0" help:"how long sent data may stay unacknowledged" example:"20s"`
+	KeepAlive   time.Duration `key:"keep_alive" validate:"min=0" help:"time between probes of an idle connection" example:"15s"`
+	MaxAge      time.Duration `key:"max_age" validate:"min=0" help:"age at which a connection is replaced" example:"5m"`
+	Rate        float64       `key:"rate" validate:"min=0,max=1000000" help:"calls per second at most, 0 for no limit" example:"20"`
+	Quota       Quota         `key:"quota" help:"what it may carry in a run: 50MB of requests, or 5% of them" example:"50MB"`
+	TLS         TLS           `key:"tls" help:"certificates, in place of those under api"`
+}
+
+// MaintenanceTime is a window in which a path is in maintenance.
+type MaintenanceTime struct {
+	Path   string   `key:"path" validate:"required" help:"the path's name" example:"primary"`
+	Days   []string `key:"days" help:"weekdays it starts on; all when left out" example:"[sun]"`
+	From   Clock    `key:"from" validate:"required" help:"its start, HH:MM in quotes" example:"\"02:00\""`
+	To     Clock    `key:"to" validate:"required" help:"its end, HH:MM in quotes; before from: on the next day" example:"\"08:00\""`
+	Closed bool     `key:"closed" help:"let nothing start on the path inside the window; else others only go before it" example:"true"`
+	TZ     string   `key:"tz" help:"time zone; UTC when left out" example:"America/New_York"`
+}
+
+// Log is the audit log.
+type Log struct {
+	Format string `key:"format" flag:"log-format" validate:"omitempty,oneof=audit json logfmt" help:"form of the audit log: audit, json or logfmt" example:"audit"`
+	File   string `key:"file" flag:"log-file" help:"file for the audit log (default: stderr, when --log-format is given)" example:"/var/log/trafficup.log"`
+	Level  string `key:"level" flag:"log-level" validate:"oneof=info warning error critical" help:"lines of this weight and above: info, warning, error or critical"`
+}
+
+// Output is what is printed.
+type Output struct {
+	Quiet    bool   `key:"quiet" flag:"quiet" help:"print nothing when all went well"`
+	Progress string `key:"progress" flag:"progress" validate:"oneof=auto bar plain json none" help:"how a run shows how far it is: auto, bar, plain, json or none"`
+	JSON     bool   `key:"json" flag:"json" help:"print one JSON object a line on stdout"`
+}
+
+// Default returns the settings of who sets nothing.
+func Default() Config {
+	var c Config
+	c.API.KeyForm, c.API.Body = "bare", "payload"
+	c.API.Auth.OAuth.Style = "header"
+	c.Upload = Upload{
+		OnLocked: "fail", KeyTTL: 30 * 24 * time.Hour, Settle: 3 * time.Second,
+		Concurrency: 8, MaxConcurrency: 64, QueueSize: 200,
+		RequestTimeout: 10 * time.Second, ConnectTimeout: 2 * time.Second,
+		PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
+	}
+	c.Retry = Retry{
+		MaxAttempts: 5, Base: 500 * time.Millisecond, Cap: 20 * time.Second, RetryAfterCap: time.Minute,
+		Budget: 0.1, BudgetMin: 10, Status: []int{408, 425, 429, 500, 502, 503, 504},
+	}
+	c.Breaker = Breaker{
+		Store: "file", Threshold: 8, Window: time.Minute, Open: 30 * time.Second, OpenMax: 5 * time.Minute,
+		Jitter: 0.2, HaltAfter: 5 * time.Minute,
+	}
+	c.Envelope.ExtraFields = "refuse"
+	c.Log.Level = "info"
+	c.Output.Progress = "auto"
+	return c
+}
