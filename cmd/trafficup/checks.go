@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"trafficup/internal/api"
 	"trafficup/internal/config"
 	"trafficup/internal/dscp"
 	"trafficup/internal/envelope"
+	"trafficup/internal/oauth"
 )
 
 // check finds the mistakes that the tree's own rules cannot see: in values that
@@ -31,7 +34,25 @@ func (c Config) check(sys *system) {
 			c.Fault(at, "%v", err)
 		}
 	}
+	c.checkHeaders()
+	if err := oauth.Valid(c.API.Auth.Token); err != nil {
+		c.Fault("api.auth.token", "%v", err)
+	}
 	c.checkOAuth()
+	c.warnUnused()
+}
+
+func (c Config) checkHeaders() {
+	for name, value := range c.API.Headers {
+		key := "api.headers." + name
+		_, err := api.NewClient(api.Config{URL: "https://api.example/", Headers: map[string]string{name: value.Reveal()}})
+		switch {
+		case err != nil:
+			c.Fault(key, "%v", err)
+		case strings.EqualFold(name, "Authorization") && c.hasToken():
+			c.Fault(key, "the token under api.auth is sent in this header; leave one of them out")
+		}
+	}
 }
 
 func (c Config) checkPaths(sys *system) {
@@ -48,8 +69,12 @@ func (c Config) checkPaths(sys *system) {
 		if _, err := dscp.Parse(p.DSCP); p.DSCP != "" && err != nil {
 			c.Fault(key+".dscp", "%v", err)
 		}
-		if _, err := api.ProxyFor(p.Proxy, "https://api.example", sys.getenv); err != nil {
+		proxy, err := api.ProxyFor(p.Proxy, "https://api.example", sys.getenv)
+		switch {
+		case err != nil:
 			c.Fault(key+".proxy", "%v", err)
+		case proxy != nil && badPort(proxy.Port()):
+			c.Fault(key+".proxy", "%s is no port", proxy.Port())
 		}
 	}
 	if p := c.API.Primary; p != "" && p == c.API.Fallback {
@@ -64,6 +89,11 @@ func (c Config) checkPaths(sys *system) {
 			c.Warn(s.key, "the token goes over the network in clear: use https")
 		}
 	}
+}
+
+func badPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port != "" && (err != nil || n == 0)
 }
 
 func (c Config) hasToken() bool {

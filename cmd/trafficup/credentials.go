@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ import (
 )
 
 // tokenSource is where the bearer token comes from; nil: requests carry none.
-func (c Config) tokenSource(sys *system, dir string, warn func(string)) (oauth.Source, error) {
+// alarm is warn for what the next run will suffer from.
+func (c Config) tokenSource(sys *system, dir string, warn, alarm func(string)) (oauth.Source, error) {
 	a := c.API.Auth
 	switch {
 	case !a.Token.IsZero():
@@ -36,14 +38,19 @@ func (c Config) tokenSource(sys *system, dir string, warn func(string)) (oauth.S
 	case a.OAuth.TokenURL == "":
 		return nil, nil
 	}
-	return c.oauthSource(sys, dir, warn)
+	return c.oauthSource(sys, dir, warn, alarm)
 }
 
-func (c Config) oauthSource(sys *system, dir string, warn func(string)) (oauth.Source, error) {
+// tokenCache is the file that tokens of an OAuth 2 server are kept in.
+func (c Config) tokenCache(dir string) string {
+	return cmp.Or(c.API.Auth.OAuth.CacheFile, filepath.Join(dir, "token.json"))
+}
+
+func (c Config) oauthSource(sys *system, dir string, warn, alarm func(string)) (oauth.Source, error) {
 	o := c.API.Auth.OAuth
 	cfg := oauth.Config{
 		TokenURL: o.TokenURL, ClientID: o.ClientID, ClientSecret: o.ClientSecret, RefreshToken: o.RefreshToken,
-		Scopes: o.Scopes, Audience: o.Audience, CacheFile: cmp.Or(o.CacheFile, filepath.Join(dir, "token.json")), Dial: sys.dial, Warn: warn,
+		Scopes: o.Scopes, Audience: o.Audience, CacheFile: c.tokenCache(dir), Dial: sys.dial, Warn: warn, Lost: alarm,
 	}
 	if o.Style == "body" {
 		cfg.AuthStyle = oauth.InBody
@@ -64,6 +71,13 @@ func (c Config) oauthSource(sys *system, dir string, warn func(string)) (oauth.S
 			warn(warning)
 		}
 		*s.into = value
+	}
+	if o.ClientSecretFile != "" {
+		path, _ := credential(o.ClientSecretFile, sys.getenv)
+		cfg.Reread = func() (secret.Secret, error) {
+			value, _, err := secret.ReadFile(path)
+			return value, err
+		}
 	}
 	proxy, err := api.ProxyFor("", o.TokenURL, sys.getenv)
 	if err != nil {
@@ -111,6 +125,9 @@ func (c Config) checkOAuth() {
 	const section = "api.auth.oauth."
 	o := c.API.Auth.OAuth
 	hasSecret, hasRefresh := !o.ClientSecret.IsZero() || o.ClientSecretFile != "", !o.RefreshToken.IsZero() || o.RefreshTokenFile != ""
+	if words := c.API.Auth.TokenCommand; len(words) == 1 && strings.ContainsAny(words[0], " \t|") {
+		c.Fault("api.auth.token_command", "write a list, such as [cat, /etc/token]: no shell takes it apart")
+	}
 	if o.TokenURL == "" {
 		if o.ClientID != "" || hasSecret || hasRefresh {
 			c.Fault(section+"token_url", "is missing; without it the rest of api.auth.oauth is of no use")
@@ -154,13 +171,17 @@ func noToken(err error) uploader.Outcome {
 	return out
 }
 
-// renew says what is to become of a record whose token the API refused.
+// renew says what is to become of a record whose token the API refused. One that
+// only this path refuses goes by another.
 func (s *sender) renew(ctx context.Context, refused oauth.Token, out uploader.Outcome) uploader.Outcome {
-	next, err := s.tokens.Refuse(ctx, refused.Generation)
+	next, err := s.tokens.Refuse(ctx, refused.Generation, s.path)
 	switch {
 	case err == nil:
-		s.masks.Add(next.Value)
+		s.masks.AddToken(next.Value)
 		out.Renewed = true
+	case errors.Is(err, oauth.ErrPath):
+		s.picky.Do(func() { s.warn(s.path + ": refuses the token that another path takes (401); no other is asked for") })
+		out.Class, out.Verdict = uploader.ClassRetry, uploader.VerdictFail
 	case errors.Is(err, oauth.ErrDenied), errors.Is(err, oauth.ErrSame):
 		out.Err = err
 	default:
@@ -173,23 +194,65 @@ func (s *sender) renew(ctx context.Context, refused oauth.Token, out uploader.Ou
 // authorise makes the source of tokens and asks it once, so that a wrong secret
 // is found before anything is read. One that cannot be had now may come later.
 func authorise(sys *system, c Config, dir string, u *ui) (oauth.Source, error) {
-	tokens, err := c.tokenSource(sys, dir, u.warn)
+	tokens, err := c.tokenSource(sys, dir, u.warn, u.alarm)
 	if err != nil {
-		return nil, usageError("", "token: %w", err)
+		return nil, usageError(tokenHint, "token: %w", err)
 	}
 	if tokens == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(sys.soft, c.Upload.RequestTimeout)
-	defer cancel()
-	_, err = tokens.Token(ctx)
+	err = firstToken(sys, c, tokens)
 	switch {
+	case err != nil && c.API.Auth.TokenFile != "" && sys.soft.Err() == nil:
+		hint := tokenHint
+		if path, guarded := credential(c.API.Auth.TokenFile, sys.getenv); !guarded {
+			if whole, aerr := filepath.Abs(path); aerr == nil {
+				hint = "put the token alone into " + whole + ", then run the same command again"
+			}
+		}
+		return nil, &failure{exitAuth, hint, fmt.Errorf("token: %w", err)}
+	case errors.Is(err, oauth.ErrCache):
+		return nil, &failure{exitFailed, cacheHint(c.tokenCache(dir)), fmt.Errorf("token: %w", err)}
 	case errors.Is(err, oauth.ErrDenied):
-		return nil, &failure{exitAuth, "", fmt.Errorf("token: %w", err)}
-	case errors.Is(err, oauth.ErrUnavailable):
+		return nil, &failure{exitAuth, tokenHint, fmt.Errorf("token: %w", err)}
+	case errors.Is(err, oauth.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		u.warn("token: " + err.Error() + "; it is asked for again")
 	case err != nil && sys.soft.Err() == nil:
-		return nil, usageError("", "token: %w", err)
+		return nil, usageError(tokenHint, "token: %w", err)
 	}
 	return tokens, nil
+}
+
+// cacheHint says what to do about a cache of tokens that cannot be used.
+func cacheHint(file string) string {
+	if above := filepath.Dir(file); !isDir(above) {
+		return "mkdir -p -m 700 " + quoted(above) + ", or set api.auth.oauth.cache_file"
+	}
+	return "it and its lock have to be files that this user may read and write: ls -ld " + quoted(file) + "*; move away what is none, or set api.auth.oauth.cache_file"
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// fileWait is how long a token file may be away or half written at the start: it
+// may be about to be replaced.
+const fileWait = 3 * time.Second
+
+// firstToken asks for the first token, within the time of a request.
+func firstToken(sys *system, c Config, tokens oauth.Source) error {
+	ctx, cancel := context.WithTimeout(sys.soft, c.Upload.RequestTimeout)
+	defer cancel()
+	for end := time.Now().Add(fileWait); ; {
+		_, err := tokens.Token(ctx)
+		if err == nil || c.API.Auth.TokenFile == "" || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-time.After(fileWait / 10):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }

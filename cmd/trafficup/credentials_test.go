@@ -335,3 +335,28 @@ func TestTokenFiles(t *testing.T) {
 		}
 	}
 }
+
+// A token file that holds none ends the run soon, with the file named whole.
+func TestTokenFilesThatHoldNone(t *testing.T) {
+	for name, text := range map[string]string{"missing": "", "empty": "\n", "two lines": "CANARY-a\nCANARY-b\n", "a header": "Bearer CANARY-a", "a document": `{"access_token":"CANARY-a"}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, state := newLogin(t), t.TempDir()
+			file := filepath.Join(state, "token")
+			if name != "missing" {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sys, stdout, stderr := testSystem("upload", "--url", l.api.URL, "--token-file", file, "--state-dir", filepath.Join(state, "s"), plainNight(t, 5))
+			start := time.Now()
+			code := run(sys)
+			if said := stdout.String() + stderr.String(); code != exitAuth || l.calls != 0 || !strings.Contains(said, "put the token alone into "+file) || strings.Contains(said, "CANARY") {
+				t.Errorf("code %d, %d calls: %s", code, l.calls, said)
+			}
+			if d := time.Since(start); d > 30*time.Second {
+				t.Errorf("took %s", d)
+			}
+		})
+	}
+}

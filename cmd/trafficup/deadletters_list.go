@@ -123,7 +123,7 @@ func runList(sys *system, fs *pflag.FlagSet, o listOptions, asJSON bool, args []
 		if o.long || total <= maxRows && !o.filter.none() {
 			b.rows(filter.Match)
 		}
-		for _, h := range next(groups, o.filter.key+o.filter.spot != "", again(fs, args)) {
+		for _, h := range next(groups, o.filter.key+o.filter.spot != "", again(fs, args), b.replay(again(fs, args))) {
 			fmt.Fprintf(sys.stdout, "hint: %s\n", h)
 		}
 	}
@@ -182,9 +182,9 @@ func (b *box) rows(match func(deadletter.Letter) bool) {
 	_ = w.Flush()
 }
 
-// next is what to type after a list. Where the filter names a record, it is
-// shown by it.
-func next(groups []*group, named bool, again string) (hints []string) {
+// next is what to type after a list: again repeats its arguments, replayed those
+// that replay needs. Where the filter names a record, it is shown by it.
+func next(groups []*group, named bool, again, replayed string) (hints []string) {
 	replay := "settle those mended and delivered since: trafficup replay"
 	example := ""
 	for _, g := range groups {
@@ -199,7 +199,7 @@ func next(groups []*group, named bool, again string) (hints []string) {
 	case example != "":
 		hints = append(hints, "look at one: trafficup deadletters show "+quoted(example)+again)
 	}
-	return append(hints, "take the records out: trafficup deadletters export"+again, replay+again)
+	return append(hints, "take the records out: trafficup deadletters export"+again, replay+replayed)
 }
 
 // again repeats the arguments that a command was given, for the next one.

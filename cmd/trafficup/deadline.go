@@ -55,6 +55,14 @@ func (c Config) deadline(now time.Time) (time.Time, error) {
 	return at, nil
 }
 
+// outlasts returns an error when the wait before a run may outlast its deadline.
+func (c Config) outlasts(deadline, now time.Time) error {
+	if deadline.IsZero() || now.Add(c.Upload.Splay).Before(deadline) {
+		return nil
+	}
+	return usageError("", "--splay %s may outlast the deadline, which is in %s", c.Upload.Splay, deadline.Sub(now).Round(time.Second))
+}
+
 // lately is how far back the end of a window lies that somebody meant who comes
 // late for it.
 const lately = 2 * time.Hour

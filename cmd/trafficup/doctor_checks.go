@@ -53,12 +53,15 @@ func (d *examination) close() {
 func (d *examination) checks() []doctor.Check {
 	now := time.Now()
 	all := []doctor.Check{
-		localCheck("configuration", func() []doctor.Finding { return append(d.configuration(), d.environment()...) }),
+		localCheck("configuration", func() []doctor.Finding { return slices.Concat(d.configuration(), d.times(now), d.environment()) }),
 		localCheck("clock", func() []doctor.Finding {
 			return []doctor.Finding{doctor.Clock(now, api.Built()), doctor.Zone(d.sys.getenv("TZ"), now)}
 		}),
 		localCheck("state directory", d.state),
 		localCheck("open files", func() []doctor.Finding { return doctor.Files(d.c.workers()) }),
+	}
+	if file := d.c.Log.File; file != "" {
+		all = append(all, localCheck("log file", func() []doctor.Finding { return []doctor.Finding{doctor.Log(file)} }))
 	}
 	for _, arg := range d.inputs {
 		all = append(all, localCheck("input", func() []doctor.Finding { return doctor.Input(arg, d.c.Upload.Settle, now) }))
@@ -110,6 +113,18 @@ func (d *examination) configuration() []doctor.Finding {
 		})
 	}
 	return all
+}
+
+// times finds a deadline that a run could not keep.
+func (d *examination) times(now time.Time) []doctor.Finding {
+	deadline, err := d.c.deadline(now)
+	if err == nil {
+		err = d.c.outlasts(deadline, now)
+	}
+	if err == nil {
+		return nil
+	}
+	return []doctor.Finding{{Result: doctor.Failed, What: "configuration", Message: err.Error(), Do: "give a shorter --splay, or a later --deadline or --window-end"}}
 }
 
 func (d *examination) environment() []doctor.Finding {

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -111,15 +111,20 @@ func (d *examination) configuredLogin() bool {
 func (d *examination) token(ctx context.Context) (f doctor.Finding, l api.Login, do string) {
 	kind, do := d.tokenKind()
 	f = doctor.Finding{Result: doctor.Failed, What: "token", Do: do}
-	if o := d.c.API.Auth.OAuth; strings.HasPrefix(kind, "OAuth") {
-		kept := filepath.Dir(cmp.Or(o.CacheFile, filepath.Join(d.dir, "token.json")))
+	isOAuth := strings.HasPrefix(kind, "OAuth")
+	if isOAuth {
+		kept := filepath.Dir(d.c.tokenCache(d.dir))
 		if _, err := os.Stat(kept); err != nil {
-			f.Result, f.Message, f.Do = doctor.Warning, kind+": not asked for, as it could not be kept: "+err.Error(), "mkdir -p -m 700 "+quoted(kept)
+			f.Message, f.Do = kind+": not asked for, as it could not be kept: "+err.Error(), cacheHint(d.c.tokenCache(d.dir))
+			if d.c.API.Auth.OAuth.CacheFile == "" {
+				f.Result, f.Do = doctor.Warning, "mkdir -p -m 700 "+quoted(kept) // a run makes it
+			}
 			return f, l, do
 		}
 	}
 	var said atomic.Pointer[string]
-	tokens, err := d.c.tokenSource(d.sys, d.dir, func(s string) { said.Store(&s) })
+	say := func(s string) { said.Store(&s) }
+	tokens, err := d.c.tokenSource(d.sys, d.dir, say, say)
 	said.Store(nil) // of the files' modes, which are looked at elsewhere
 	var token oauth.Token
 	if err == nil {
@@ -129,11 +134,14 @@ func (d *examination) token(ctx context.Context) (f doctor.Finding, l api.Login,
 	}
 	if err != nil {
 		f.Message = kind + ": " + err.Error()
+		if errors.Is(err, oauth.ErrCache) {
+			f.Do = cacheHint(d.c.tokenCache(d.dir))
+		}
 		return f, l, do
 	}
 	d.masks.Add(token.Value)
 	f.Result, f.Message, f.Do = doctor.OK, kind+"; "+expires(token.Expires, time.Now()), ""
-	if s := said.Load(); s != nil {
+	if s := said.Load(); s != nil && isOAuth {
 		f.Result, f.Message, f.Do = doctor.Warning, f.Message+"; "+*s, "see the rights of the state directory, or set api.auth.oauth.cache_file"
 	}
 	l.Token = token.Value.Reveal()

@@ -14,7 +14,7 @@ import (
 	"trafficup/internal/uploader"
 )
 
-// Exit codes, as in the table of every command's help.
+// Exit codes, as in the table of help.
 const (
 	exitOK      = 0
 	exitFailed  = 1
@@ -26,20 +26,6 @@ const (
 	exitUsage   = 10
 	exitSignal  = 128 // plus the signal's number
 )
-
-const exitTable = `Exit status:
-  0         every record acked, now or earlier
-  1         failed: local fault (disk, permissions, internal)
-  3         finished; some records need a person (invalid, rejected, conflict)
-  4         finished or stopped early; some records wait: run it again
-  5         not authorised
-  6         another run holds the state directory
-  7         input missing, empty, unreadable, truncated or still being written
-  10        usage or configuration
-  130, 143  SIGINT, SIGTERM: wound down cleanly
-Where several hold, the first in this order wins: 1, 5, 10, 6, 130/143, 7, 4, 3.
-An unknown code means failure.
-`
 
 // failure is an error with its exit code and what to type next.
 type failure struct {
@@ -116,12 +102,14 @@ func explain(err error) (code int, hint string) {
 	switch {
 	case errors.Is(err, uploader.ErrLocal):
 		return exitFailed, localHint(err)
+	case errors.Is(err, uploader.ErrNoToken):
+		return exitWaiting, tokenHint + "; then run the same command again: every record keeps its key"
 	case errors.Is(err, uploader.ErrAuth):
 		return exitAuth, "check the credentials under api.auth: trafficup config show"
 	case errors.Is(err, uploader.ErrConfig):
 		return exitUsage, configHint(err)
 	case errors.Is(err, uploader.ErrPoison):
-		return exitUsage, "see what the API refuses; --poison-stop=0 goes on all the same"
+		return exitUsage, "see what the API refuses: mend the URL or the records, then run the same command again; --poison-stop=0 goes on all the same"
 	case errors.Is(err, uploader.ErrClosed):
 		return exitWaiting, "run the same command again after the maintenance; every record keeps its key"
 	case errors.Is(err, uploader.ErrStopped), errors.Is(err, uploader.ErrDeadline), errors.Is(err, uploader.ErrHalted):
@@ -129,6 +117,9 @@ func explain(err error) (code int, hint string) {
 	}
 	return exitFailed, ""
 }
+
+// tokenHint says what to do where there is no token to send.
+const tokenHint = "see where the token is to come from: trafficup config show; trafficup doctor tries it"
 
 // configHint says what to do about a path that cannot work as it is set up.
 func configHint(err error) string {

@@ -35,7 +35,60 @@ func flagGroups(cmd *cobra.Command) string {
 }
 
 // Its functions are all commands' alone: to be set once.
-func init() { cobra.AddTemplateFunc("flagGroups", flagGroups) }
+func init() {
+	cobra.AddTemplateFunc("flagGroups", flagGroups)
+	cobra.AddTemplateFunc("exitTable", exitTable)
+}
+
+// deliveryExits are the codes of the commands that deliver, or read as these do.
+const deliveryExits = `Exit status:
+  0         every record acked, now or earlier
+  1         failed: local fault (disk, permissions, internal)
+  3         finished; some records need a person (invalid, rejected, conflict)
+  4         finished or stopped early; some records wait: run it again
+  5         not authorised
+  6         another run holds the state directory
+  7         input missing, empty, unreadable, truncated or still being written
+  10        usage or configuration
+  130, 143  SIGINT, SIGTERM: wound down cleanly
+Where several hold, the first in this order wins: 1, 5, 10, 6, 130/143, 7, 4, 3.
+An unknown code means failure.
+`
+
+// Lines of the tables of other commands.
+const (
+	faultLine   = "1         failed: local fault (disk, permissions, internal)"
+	lettersLine = "7         a file of letters is missing, or part of it is unreadable"
+	usageLine   = "10        usage or configuration"
+)
+
+// otherExits are the codes above 0 of commands that use more than 1 and 10 or
+// mean something else by them, by their path below the program's name.
+var otherExits = map[string][]string{
+	"deadletters list":   {faultLine, lettersLine, usageLine},
+	"deadletters show":   {faultLine, lettersLine, "10        usage or configuration; there is no such letter"},
+	"deadletters export": {faultLine, "3         done; records of more than one line were left out", lettersLine, usageLine},
+	"deadletters drop":   {faultLine, "6         a run holds the state directory", lettersLine, usageLine},
+	"explain":            {faultLine, "10        usage or configuration; nothing is known of the record"},
+	"state check":        {"1         something failed, or cannot be read", usageLine},
+	"config check":       {faultLine, "10        usage; the configuration has mistakes"},
+	"doctor":             {"1         something failed", usageLine, "130, 143  SIGINT, SIGTERM"},
+}
+
+// exitTable lists the codes that a command uses. The program's own help shows
+// those of upload.
+func exitTable(cmd *cobra.Command) string {
+	_, name, _ := strings.Cut(cmd.CommandPath(), " ")
+	switch name {
+	case "", "upload", "replay", "validate":
+		return deliveryExits
+	}
+	lines := otherExits[name]
+	if lines == nil {
+		lines = []string{faultLine, usageLine}
+	}
+	return "Exit status:\n  0         done\n  " + strings.Join(lines, "\n  ") + "\n"
+}
 
 // usageTemplate is cobra's with the flags in groups.
 const usageTemplate = `Usage:{{if .Runnable}}

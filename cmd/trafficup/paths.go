@@ -91,14 +91,20 @@ func (p pathSetup) newClient(sys *system, c Config) (client, string, error) {
 	}
 	if p.HTTP < 2 && proxy == nil {
 		cl, err := api.NewClient(cfg)
-		return cl, "", err
+		if err != nil {
+			return nil, "", err // and no client that is none
+		}
+		return cl, "", nil
 	}
 	via := ""
 	if proxy != nil {
 		via = proxy.Host
 	}
 	t, err := api.NewTransport(cfg, api.TransportConfig{HTTP2: p.HTTP == 2, Proxy: proxy})
-	return t, via, err
+	if err != nil {
+		return nil, via, err
+	}
+	return t, via, nil
 }
 
 // route is the ways to the API, and what is measured on them.
@@ -110,15 +116,31 @@ type route struct {
 	clients []client
 	limits  map[string]*ratelimit.Adaptive // by path, with --concurrency=auto
 	rates   map[string]*limiter            // by path, as configured
+	proxies map[string]string              // by path: the host it goes through
+	tokens  oauth.Source                   // nil: none
+	held    float64                        // calls per second that the first path may make; 0: any number
+}
+
+// routing is what the ways to the API are made with.
+type routing struct {
+	sys      *system
+	c        Config
+	dir      string // of the state
+	runID    string
+	tokens   oauth.Source // nil: requests carry none
+	deadline time.Time    // zero: none
+	u        *ui
 }
 
 // newRoute builds the ways to the API.
-func newRoute(sys *system, c Config, dir, runID string, tokens oauth.Source, u *ui) (*route, error) {
+func newRoute(b routing) (*route, error) {
+	sys, c, u := b.sys, b.c, b.u
 	setups := c.pathSetups()
 	r := &route{
-		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, chooser: c.newChooser(setups),
+		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, proxies: map[string]string{},
+		chooser: c.newChooser(setups, u), tokens: b.tokens, held: slower(c.Upload.Rate, setups[0].Rate),
 	}
-	store := c.breakerStore(dir)
+	store, budget := c.breakerStore(b.dir), c.budget()
 	for n, p := range setups {
 		cl, via, err := p.newClient(sys, c)
 		if err != nil {
@@ -128,11 +150,11 @@ func newRoute(sys *system, c Config, dir, runID string, tokens oauth.Source, u *
 		if w := api.KeyWarning(p.TLS.KeyFile); w != "" {
 			u.warn(w)
 		}
-		if via != "" {
+		if r.proxies[p.name] = via; via != "" {
 			u.note(fmt.Sprintf("%s goes through the proxy %s", p.name, via))
 		}
 		r.clients = append(r.clients, cl)
-		path := r.newPath(c, n, cl, store, runID, tokens, u)
+		path := r.newPath(b, n, cl, store, budget)
 		if c.Upload.Concurrency.Auto() {
 			limit := ratelimit.NewAdaptive(ratelimit.AdaptiveConfig{Max: c.workers()})
 			path.Permits, r.limits[p.name] = permits{limit}, limit
@@ -143,29 +165,55 @@ func newRoute(sys *system, c Config, dir, runID string, tokens oauth.Source, u *
 }
 
 // newPath builds the path n of the setups, which sends through cl.
-func (r *route) newPath(c Config, n int, cl client, store breaker.Store, runID string, tokens oauth.Source, u *ui) uploader.Path {
-	p := r.setups[n]
+func (r *route) newPath(b routing, n int, cl client, store breaker.Store, budget *retry.Budget) uploader.Path {
+	p, c, u := r.setups[n], b.c, b.u
 	r.rates[p.name] = newLimiter(p.Rate, 0)
 	br := breaker.New(breaker.Config{
 		Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
 		ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
-		Eager: func(now time.Time) bool { return r.chooser.InWindow(n, now) },
+		Deadline: b.deadline,
+		Eager:    func(now time.Time) bool { return r.chooser.InWindow(n, now) },
 	}, store, p.name+" "+config.Shown(p.url), func(from, to breaker.Phase, s breaker.State) {
 		if to == breaker.HalfOpen {
 			cl.Renew() // the probe is to find the path as it is now
 		}
 		u.breakerChanged(p.name, from, to, s)
 	})
-	// A link that goes takes with it all that is in flight: the budget has to bear that once.
+	steer := ratelimit.NewSteer()
+	return uploader.Path{
+		Name: p.name, Sender: &sender{path: p.name, warn: u.warn, client: cl, runID: b.runID, tokens: b.tokens, masks: c.masks(), steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
+		Gate: &gate{asked: func(until, now time.Time) { r.chooser.Asked(n, until, now) }}, Budget: budget, Limiter: steer, Rate: r.rates[p.name],
+	}
+}
+
+// budget is that of all paths together, so that their number does not multiply
+// calls. A link that goes takes with it all that is in flight: it has to bear that
+// once.
+func (c Config) budget() *retry.Budget {
 	floor := c.Retry.BudgetMin
 	if floor > 0 {
 		floor = max(floor, c.workers())
 	}
-	steer := ratelimit.NewSteer()
-	return uploader.Path{
-		Name: p.name, Sender: &sender{client: cl, runID: runID, tokens: tokens, masks: c.masks(), steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
-		Gate: new(ratelimit.Gate), Budget: retry.NewBudget(c.Retry.Budget, floor), Limiter: steer, Rate: r.rates[p.name],
+	return retry.NewBudget(c.Retry.Budget, floor)
+}
+
+// slower returns the lower of two rates; 0 is none.
+func slower(a, b float64) float64 {
+	if a > 0 && b > 0 {
+		return min(a, b)
 	}
+	return max(a, b)
+}
+
+// gate lets the chooser hear what a path's server asks for.
+type gate struct {
+	ratelimit.Gate
+	asked func(until, now time.Time)
+}
+
+func (g *gate) Close(until, now time.Time) {
+	g.Gate.Close(until, now)
+	g.asked(until, now)
 }
 
 func (c Config) breakerStore(dir string) breaker.Store {
@@ -189,21 +237,39 @@ func parseWindow(m config.MaintenanceTime) (netpath.Window, error) {
 	return netpath.ParseWindow(netpath.Spec{Path: m.Path, Days: m.Days, From: string(m.From), To: string(m.To), TZ: m.TZ, Closed: m.Closed})
 }
 
-func (c Config) newChooser(setups []pathSetup) *netpath.Chooser {
+// newChooser writes the quotas that hold into the setups. u hears of windows that
+// begin and end, and of quotas that are spent.
+func (c Config) newChooser(setups []pathSetup, u *ui) *netpath.Chooser {
 	cfg := netpath.Config{
 		Windows: c.windows(), Failback: c.Upload.Failback, Canary: c.Upload.Canary.Part, CanaryFallback: c.Upload.CanaryFallback.Part, Quota: map[int]netpath.Quota{},
 	}
-	for n, p := range setups {
+	for n := range setups {
+		p := &setups[n]
 		cfg.Names = append(cfg.Names, p.name)
-		quota := p.Quota
-		if quota == (config.Quota{}) && n > 0 {
-			quota = c.Upload.FallbackQuota
+		if p.Quota == (config.Quota{}) && n > 0 {
+			p.Quota = c.Upload.FallbackQuota
 		}
-		if quota != (config.Quota{}) {
-			cfg.Quota[n] = netpath.Quota{Bytes: int64(quota.Bytes), Share: quota.Share.Part}
+		if p.Quota != (config.Quota{}) {
+			cfg.Quota[n] = netpath.Quota{Bytes: int64(p.Quota.Bytes), Share: p.Quota.Share.Part}
+		}
+	}
+	cfg.Notify = func(path int, n netpath.News, until time.Time) {
+		switch name := cfg.Names[path]; n {
+		case netpath.WindowBegan:
+			u.note(fmt.Sprintf("maintenance of %s has begun, to %s", name, until.UTC().Format("2006-01-02T15:04Z07:00")))
+		case netpath.WindowEnded:
+			u.note(fmt.Sprintf("maintenance of %s is over", name))
+		case netpath.QuotaSpent:
+			u.warn(setups[path].spent() + ": this run uses the path no more")
 		}
 	}
 	return netpath.NewChooser(cfg)
+}
+
+// spent tells of a path whose quota is used up.
+func (p pathSetup) spent() string {
+	quota, _ := p.Quota.MarshalText() // it never fails
+	return fmt.Sprintf("%s: quota of %s spent", p.name, quota)
 }
 
 // warm opens a connection or two on the first path, unless that is closed, so that
@@ -215,24 +281,31 @@ func (r *route) warm(ctx context.Context, n int) {
 }
 
 func (r *route) close() {
+	if k, ok := r.tokens.(interface{ Keep() }); ok {
+		k.Keep()
+	}
 	for _, cl := range r.clients {
 		cl.Close()
 	}
 }
 
-// hear takes an attempt into the measurements.
+// hear takes an attempt into the measurements. One that the deadline cut off is no
+// fault of anybody.
 func (r *route) hear(a uploader.Attempted) {
 	o := a.Outcome
 	op, isOp := errors.AsType[*net.OpError](o.Err)
 	m := verdict.Attempt{
 		Path: a.Path, Duration: o.Duration, Status: o.Status, Wrote: o.Wrote, Throttled: o.Throttled,
-		Timeout: errors.Is(o.Err, api.ErrTimeout), Foreign: errors.Is(o.Err, api.ErrNotAPI),
+		Timeout: errors.Is(o.Err, api.ErrTimeout) && !a.Cut, Foreign: errors.Is(o.Err, api.ErrNotAPI),
 		Misset: o.Class == uploader.ClassConfig, WaitedByRate: a.RateWait, GateWait: a.GateWait,
 	}
-	if o.Status == 0 && o.Err != nil && !m.Timeout && !m.Foreign && !errors.Is(o.Err, api.ErrCancelled) {
+	if o.Status == 0 && o.Err != nil && !a.Cut && !m.Timeout && !m.Foreign && !errors.Is(o.Err, api.ErrCancelled) {
 		// No answer, whatever kept it away: no connection, or one that broke.
 		m.Dial = !o.Wrote && isOp && op.Op == "dial"
 		m.Reset = !m.Dial || errors.Is(o.Err, syscall.ECONNREFUSED)
+	}
+	if via := r.proxies[a.Path]; via != "" && !o.Wrote && (m.Dial || m.Reset || m.Timeout) {
+		m.Proxy, m.Reset = via, errors.Is(o.Err, syscall.ECONNREFUSED)
 	}
 	if l := o.Link; l != nil {
 		m.HasLink, m.RTT, m.RTTVar, m.MinRTT, m.Segments, m.Retransmits, m.Lost = true, l.RTT, l.RTTVar, l.MinRTT, l.Segments, l.Retransmits, l.Lost

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
 
 	"trafficup/internal/config"
 )
@@ -11,8 +13,7 @@ import (
 // what can change in mid-run, until stop is called.
 func (r *route) reread(sys *system, c Config, own *limiter, u *ui) (stop func()) {
 	done := make(chan struct{})
-	var reader sync.WaitGroup
-	reader.Go(func() {
+	go func() {
 		for {
 			select {
 			case <-sys.hangups:
@@ -21,11 +22,8 @@ func (r *route) reread(sys *system, c Config, own *limiter, u *ui) (stop func())
 				return
 			}
 		}
-	})
-	return func() {
-		close(done)
-		reader.Wait()
-	}
+	}()
+	return func() { close(done) }
 }
 
 // again returns the configuration that holds from now on.
@@ -61,32 +59,28 @@ func (r *route) again(sys *system, was Config, own *limiter, u *ui) Config {
 
 // changed lists what differs: what holds at once, and what with the next run.
 func changed(was, now Config) (holds, waits []string) {
-	old := map[string]string{}
-	for _, l := range was.Lines() {
-		old[l.Key] = l.Value
-	}
-	note := func(key, text string) {
-		if atOnce(key) {
-			holds = append(holds, text)
-		} else {
-			waits = append(waits, text)
+	for _, o := range config.Options() {
+		switch value := now.Value(o.Key); {
+		case o.Key == "paths" || now.Same(was.Loaded, o):
+		case slices.Contains([]string{"upload.rate", "upload.burst", "log.level", "maintenance"}, o.Key):
+			holds = append(holds, o.Key+" "+value)
+		default:
+			waits = append(waits, o.Key+" "+value)
 		}
 	}
-	for _, l := range now.Lines() {
-		if value, ok := old[l.Key]; !ok || value != l.Value {
-			note(l.Key, l.Key+" "+l.Value)
+	for _, name := range slices.Sorted(maps.Keys(now.Paths)) {
+		before, after := was.Paths[name], now.Paths[name]
+		if before.Rate != after.Rate {
+			holds = append(holds, fmt.Sprintf("paths.%s.rate %g", name, after.Rate))
 		}
-		delete(old, l.Key)
+		if before.Rate = after.Rate; before != after {
+			waits = append(waits, "paths."+name)
+		}
 	}
-	for _, l := range was.Lines() {
-		if _, gone := old[l.Key]; gone {
-			note(l.Key, l.Key+" left out")
+	for _, name := range slices.Sorted(maps.Keys(was.Paths)) {
+		if _, ok := now.Paths[name]; !ok {
+			waits = append(waits, "paths without "+name)
 		}
 	}
 	return holds, waits
-}
-
-func atOnce(key string) bool {
-	return key == "upload.rate" || key == "upload.burst" || key == "log.level" || strings.HasPrefix(key, "maintenance") ||
-		strings.HasPrefix(key, "paths.") && strings.HasSuffix(key, ".rate")
 }

@@ -35,7 +35,7 @@ func TestHangupReadsTheConfigurationAgain(t *testing.T) {
 	p.says("nothing has changed")
 	write("upload: {rate: 500, concurrency: 4}\nmaintenance: [{path: primary, from: \"00:00\", to: \"24:00\"}]\nlog: {level: warning}")
 	p.signal(syscall.SIGHUP)
-	p.says("from now on: upload.rate 500, maintenance[0].path primary")
+	p.says(`from now on: upload.rate 500, maintenance [{path: primary, from: "00:00", to: "24:00"}], log.level warning`)
 	p.says("with the next run: upload.concurrency 4")
 	p.exits(exitOK)
 	if r := lastReport(t, state); r.Acked != 20 {

@@ -13,7 +13,6 @@ import (
 	"trafficup/internal/disk"
 	"trafficup/internal/source"
 	"trafficup/internal/uploader"
-	"trafficup/internal/verdict"
 )
 
 // result is a run as data: what --json prints, what the state directory keeps
@@ -24,6 +23,7 @@ type result struct {
 	uploader.Counts
 	AckedBefore    int64            `json:"acked_before"` // of the duplicates, those delivered by an earlier run
 	Calls          int64            `json:"calls"`
+	TurnedAway     int64            `json:"turned_away,omitzero"` // certainly not processed, not among the calls
 	Amplification  float64          `json:"amplification"`
 	Retries        int64            `json:"retries"`
 	Throttled      int64            `json:"throttled"`
@@ -41,10 +41,14 @@ type result struct {
 	LinkRTTMS      *rttMS           `json:"link_rtt_ms"` // of the path of the verdict; null: not measured
 	Transitions    int              `json:"breaker_transitions"`
 	FallbackS      float64          `json:"fallback_seconds"`
+	PlannedS       float64          `json:"fallback_planned_seconds"` // of these, while the first path was in a window
+	Stood          []stood          `json:"stood_still"`              // the longest first
+	Rate           float64          `json:"rate,omitzero"`            // that the first path was held to
 	Pathways       []pathway        `json:"pathways,omitzero"`
 	ForecastS      float64          `json:"forecast_s,omitzero"` // of a dry run, at the configured rate
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
+	ended          error            // what ended the run before its input did
 	stopHint       string           // what to do about what stopped the run
 	faultHint      string           // what to do about the first fault
 	lines          []string         // of the verdict
@@ -65,9 +69,16 @@ type rttMS struct {
 	P95 float64 `json:"p95"`
 }
 
+// stood is time in which no path could be used.
+type stood struct {
+	Seconds float64 `json:"seconds"`
+	Why     string  `json:"why"`
+}
+
 // pathway is one path as it was used.
 type pathway struct {
 	Name        string  `json:"name"`
+	URL         string  `json:"url"` // without secrets
 	Calls       int64   `json:"calls"`
 	Answered    int64   `json:"answered"`
 	RTTMS       float64 `json:"rtt_ms"`
@@ -77,6 +88,7 @@ type pathway struct {
 	Timeouts    int64   `json:"timeouts"`
 	Throttled   int64   `json:"throttled"`
 	FallbackS   float64 `json:"fallback_seconds"`
+	Spent       bool    `json:"quota_spent,omitzero"`
 	Limit       int     `json:"concurrency,omitzero"` // found by --concurrency=auto
 }
 
@@ -90,11 +102,11 @@ type reasonCount struct {
 
 func newResult(runID string, s uploader.Summary, err error, code int, dry bool) result {
 	r := result{
-		Type: "summary", Run: runID, Counts: s.Counts, AckedBefore: s.AckedBefore, Calls: s.Calls, Amplification: s.Amplification(),
+		Type: "summary", Run: runID, Counts: s.Counts, AckedBefore: s.AckedBefore, Calls: s.Calls, TurnedAway: s.TurnedAway, Amplification: s.Amplification(),
 		Retries: s.Retries, Throttled: s.Throttled, Paths: s.CallsByPath,
 		LatencyMS: latencyMS{ms(s.Latency.P50), ms(s.Latency.P95), ms(s.Latency.P99), ms(s.Latency.Max)},
-		DurationS: s.Duration.Seconds(), ExitCode: code, DryRun: dry,
-		Reasons: []reasonCount{}, Faults: []string{}, Result: "complete",
+		DurationS: s.Duration.Seconds(), ExitCode: code, DryRun: dry, ended: err,
+		Stood: []stood{}, Reasons: []reasonCount{}, Faults: []string{}, Result: "complete",
 	}
 	if r.Paths == nil {
 		r.Paths = map[string]int64{}
@@ -132,6 +144,8 @@ func newResult(runID string, s uploader.Summary, err error, code int, dry bool) 
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func (r result) json() ([]byte, error) {
 	return json.Marshal(r, jsontext.EscapeForHTML(false), jsontext.AllowInvalidUTF8(true))
@@ -179,7 +193,17 @@ func (r result) text(w io.Writer) {
 		}
 		row("Paths", "["+strings.Join(names, ", ")+"]", "%s", strings.Join(calls, "  "))
 	}
-	row("Duration", "[total]", "%s", time.Duration(r.DurationS*float64(time.Second)).Round(time.Millisecond))
+	row("Duration", "[total]", "%s", inSeconds(r.DurationS).Round(time.Millisecond))
+	if planned, all := inSeconds(r.PlannedS), inSeconds(r.FallbackS); all >= time.Second && !r.brief {
+		row("Fallback", "[planned, unplanned]", "%s  %s", planned.Round(time.Second), (all - planned).Round(time.Second))
+	}
+	most := 3
+	if r.brief {
+		most = 1
+	}
+	for _, st := range r.Stood[:min(len(r.Stood), most)] {
+		fmt.Fprintf(w, "%-12s %s: %s\n", "Stood still", inSeconds(st.Seconds).Round(time.Second), st.Why)
+	}
 	for _, line := range r.lines {
 		word, rest, _ := strings.Cut(line, " ")
 		if r.brief && word != "verdict" {
@@ -231,6 +255,8 @@ func (r result) hint() string {
 		return r.stopHint
 	case r.Halted > 0 || strings.HasPrefix(r.Result, "stopped"):
 		return "run the same command again to continue; every record keeps its key"
+	case r.ExitCode == exitInput:
+		return "see that the files are there and can be read, then run the same command again: what was delivered is not sent twice"
 	case r.Exhausted+r.Deferred+r.Unknown > 0 && r.DeadLetters != "":
 		return r.replay()
 	case r.Rejected > 0:
@@ -239,41 +265,6 @@ func (r result) hint() string {
 		return "trafficup deadletters list --long " + r.DeadLetters + " shows them; mend the records at their source and upload them again"
 	}
 	return ""
-}
-
-// measured adds what was measured on the ways to the API.
-func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
-	r.Transitions = u.breakerChanges()
-	if ways.chooser == nil {
-		return
-	}
-	figures := ways.meter.Figures()
-	v := verdict.Judge(figures, verdict.Run{Duration: s.Duration, Delivered: s.Acked, Waiting: s.Waiting()})
-	if r.ExitCode != exitAuth && r.ExitCode != exitUsage && r.ExitCode != exitFailed { // there it was neither link nor service
-		r.Verdict, r.VerdictPath, r.VerdictWhy = v.Word, v.Path, printable(v.Why)
-		r.lines = verdict.Explain(v, figures[v.Path])
-	}
-	if f := figures[v.Path]; f.Measured > 0 {
-		r.LinkRTTMS = &rttMS{ms(f.RTT.P50), ms(f.RTT.P95)}
-	}
-	for n, st := range ways.chooser.Status(time.Now()) {
-		f := figures[st.Name]
-		if f.Foreign > 0 && s.Waiting() > 0 {
-			r.stopHint = "something else answers in place of the API on " + st.Name + ", a login page perhaps: log in to that network, then run the same command again"
-		}
-		if n > 0 {
-			r.FallbackS += st.FallbackTotal.Seconds()
-		}
-		limit := 0
-		if a := ways.limits[st.Name]; a != nil {
-			limit = a.Limit()
-			r.lines = append(r.lines, fmt.Sprintf("permits %d at once on %s when it ended", limit, st.Name))
-		}
-		r.Pathways = append(r.Pathways, pathway{
-			Name: st.Name, Calls: f.Attempts, Answered: f.Answered, RTTMS: ms(f.RTT.P50), ServiceMS: ms(f.Service.P50),
-			Retransmits: f.Retransmits, Segments: f.Segments, Timeouts: f.Timeouts, Throttled: f.Throttled, FallbackS: st.FallbackTotal.Seconds(), Limit: limit,
-		})
-	}
 }
 
 // pathNames are the paths in order of preference.

@@ -62,7 +62,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 	root.SetHelpTemplate(`{{with (or .Long .Short)}}{{. | trimTrailingWhitespaces}}
 
 {{end}}{{.UsageString}}
-` + exitTable)
+{{exitTable .}}`)
 	root.AddCommand(
 		newUploadCommand(sys, asJSON),
 		newValidateCommand(sys, asJSON),
@@ -89,7 +89,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 			},
 		},
 	)
-	for _, c := range append(root.Commands(), root) {
+	for _, c := range everyCommand(root) {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, a []string) error {
 				if err := args(cmd, a); err != nil {
@@ -100,6 +100,14 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		}
 	}
 	return root
+}
+
+func everyCommand(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, everyCommand(sub)...)
+	}
+	return all
 }
 
 // nearCommand says what a command that does not exist was meant to be.

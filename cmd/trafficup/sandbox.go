@@ -46,7 +46,9 @@ func runSandbox(sys *system, o sandboxOptions) error {
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 	fmt.Fprintf(sys.stderr, "trafficup: sandbox on http://%s/v1/logs\n", l.Addr())
 	sys.graceful.Store(true)
+	notify("READY=1")
 	context.AfterFunc(sys.soft, func() {
+		notify("STOPPING=1")
 		ctx, cancel := context.WithTimeout(sys.hard, 5*time.Second)
 		defer cancel()
 		if srv.Shutdown(ctx) != nil {

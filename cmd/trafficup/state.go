@@ -36,7 +36,7 @@ func openState(sys *system, c Config, command string) (*state, error) {
 	if c.Upload.Sandbox != "" && dir != "" {
 		// What a stand-in took was not delivered, and what it refused is not to
 		// be replayed to the real API.
-		dir = filepath.Join(dir, "sandbox")
+		dir = (&state{dir: dir}).sandbox()
 	}
 	if st.dir = dir; c.Upload.DryRun {
 		return st, nil // only to look: nothing is made and nothing held

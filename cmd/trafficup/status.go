@@ -20,6 +20,7 @@ import (
 	"trafficup/internal/deadletter"
 	"trafficup/internal/disk"
 	"trafficup/internal/journal"
+	"trafficup/internal/uploader"
 )
 
 func newStatusCommand(sys *system, asJSON *bool) *cobra.Command {
@@ -48,6 +49,7 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 		return &failure{exitFailed, "trafficup state check says more", fmt.Errorf("state directory: %w", err)}
 	}
 	o.flag = repeatFlags(flags)
+	o.replay = replayFlags(o.flag, c, st, o.urls)
 	if !asJSON {
 		return unheard(o.text(sys.stdout))
 	}
@@ -62,15 +64,18 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 type overview struct {
 	Type     string       `json:"message_type"`
 	Dir      string       `json:"state_dir"`
-	Used     bool         `json:"used"` // a run was here
-	Runs     []pastRun    `json:"runs"` // the last ones, newest last
+	Used     bool         `json:"used"`                 // a run was here
+	Sandbox  string       `json:"sandbox_dir,omitzero"` // of runs against the stand-in, if there were any
+	Runs     []pastRun    `json:"runs"`                 // the last ones, newest last
 	Letters  []waiting    `json:"dead_letters"`
 	Ledger   ledgerStatus `json:"ledger"`
 	Breakers []pathStatus `json:"breakers"`
 	Faults   []string     `json:"faults"` // what could not be read
 	keyTTL   time.Duration
 	now      time.Time
-	flag     string // that commands need to find the directory
+	flag     string   // that commands need to find the directory
+	replay   string   // that replay needs
+	urls     []string // of the last run that had any
 }
 
 // pastRun is a run by its report, or by the ledger alone.
@@ -86,6 +91,7 @@ type pastRun struct {
 type waiting struct {
 	Reason string    `json:"reason"`
 	Count  int       `json:"count"`
+	Taken  int       `json:"delivered_since"` // those whose key was acked since
 	Oldest time.Time `json:"oldest,omitzero"` // since when the first of them waits
 }
 
@@ -119,12 +125,16 @@ func survey(st *state, keyTTL time.Duration, now time.Time) (overview, error) {
 		return o, err
 	}
 	o.Used = used(entries)
+	if inside, _ := st.fs.ReadDir(st.sandbox()); used(inside) {
+		o.Sandbox = printable(st.sandbox())
+	}
 	stock, err := journal.Survey(st.fs, st.ledger(), now.Add(-keyTTL))
 	o.fault(err)
 	o.ledger(st, stock)
 	o.runs(st, stock.Runs)
-	o.letters(st)
+	o.letters(st, stock.Took)
 	o.breakers(st)
+	o.urls = lastURLs(stock.Runs)
 	return o, nil
 }
 
@@ -213,8 +223,9 @@ func readReport(st *state, run string) (result, error) {
 	return r, nil
 }
 
-// letters counts the letters that count, by reason.
-func (o *overview) letters(st *state) {
+// letters counts the letters that count, by reason. took tells the keys that were
+// acked.
+func (o *overview) letters(st *state, took func(key string) bool) {
 	files, err := deadletter.Pending(st.fs, st.letters())
 	o.fault(err)
 	groups := map[string]*waiting{}
@@ -243,6 +254,9 @@ func (o *overview) letters(st *state) {
 				groups[e.Reason] = g
 			}
 			g.Count++
+			if e.Reason != string(uploader.Conflict) && took(e.Key) { // the key of a conflict is another record's
+				g.Taken++
+			}
 			g.Oldest = earlier(g.Oldest, earlier(repeated[e.Ref], waitsSince(&e.Letter)))
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json/v2"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,43 @@ func TestStatusOldest(t *testing.T) {
 	}
 	if !strings.HasSuffix(o.Runs[0].Run, "zz") || !strings.HasSuffix(o.Runs[1].Run, "aa") {
 		t.Errorf("%+v", o.Runs)
+	}
+}
+
+// Letters whose key was acked later are done with; that of a conflict belongs to
+// another record.
+func TestStatusDeliveredSince(t *testing.T) {
+	s := newScribe(t)
+	s.begin("one")
+	for n, reason := range []string{"rejected", "rejected", "exhausted", "invalid", "conflict"} {
+		s.letter(deadletter.Letter{Reason: reason, Details: deadletter.Details{Key: fmt.Sprintf("key-000%d", n)}}, int64(n))
+	}
+	s.letter(deadletter.Letter{Reason: "invalid"}, 9) // without a key
+	s.begin("two")
+	for _, key := range []string{"key-0000", "key-0002", "key-0003", "key-0004"} {
+		s.intent(key, "SP-"+key, 1)
+		s.answer(journal.Answer{Key: key, Attempt: 1, Status: 201, Class: journal.Acked, Wrote: true})
+	}
+	s.stop()
+	o, err := survey(s.st, 30*24*time.Hour, s.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.flag, o.replay = " --state-dir=s", " --state-dir=s --url=u"
+	got := map[string]string{}
+	for _, g := range o.Letters {
+		got[g.Reason] = o.remedy(g)
+	}
+	const list = "mend at the source and upload again; trafficup deadletters list --reason "
+	for reason, want := range map[string]string{
+		"rejected":  "1 of them delivered since; the others: mend and upload again, or, if the API was wrong: trafficup replay --reason rejected --state-dir=s --url=u",
+		"exhausted": "delivered since; to clear them: trafficup replay --reason exhausted --state-dir=s --url=u",
+		"invalid":   "1 of them delivered since; the others: " + list + "invalid --state-dir=s",
+		"conflict":  list + "conflict --state-dir=s",
+	} {
+		if got[reason] != want {
+			t.Errorf("%s: %q, want %q", reason, got[reason], want)
+		}
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 func (o overview) text(w io.Writer) error {
 	if !o.Used {
 		_, err := fmt.Fprintf(w, "nothing has run here yet: %s\n", o.Dir)
+		if err == nil && o.Sandbox != "" {
+			_, err = fmt.Fprintf(w, "runs against the stand-in are in its sandbox/: trafficup status --state-dir=%s\n", quoted(o.Sandbox))
+		}
 		return err
 	}
 	var b bytes.Buffer
@@ -58,20 +61,28 @@ func (o overview) letterText(b *bytes.Buffer) {
 	fmt.Fprint(b, "\nDead letters  [reason, count, oldest, what to do]\n")
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	for _, g := range o.Letters {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Reason, thousands(int64(g.Count)), stamp(g.Oldest), remedy(g.Reason)+o.flag)
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", g.Reason, thousands(int64(g.Count)), stamp(g.Oldest), o.remedy(g))
 	}
 	_ = t.Flush() // into memory
 }
 
-// remedy is what helps letters of a reason.
-func remedy(reason string) string {
-	switch uploader.Bucket(reason) {
-	case uploader.Invalids, uploader.Conflict:
-		return "mend at the source and upload again; trafficup deadletters list --reason " + reason
-	case uploader.Rejected:
-		return "mend and upload again, or, if the API was wrong: trafficup replay --reason " + reason
+// remedy is what helps the letters of a reason.
+func (o overview) remedy(g waiting) string {
+	replay := "trafficup replay --reason " + g.Reason + o.replay
+	if g.Taken == g.Count {
+		return "delivered since; to clear them: " + replay
 	}
-	return "trafficup replay --reason " + reason
+	text := replay
+	switch uploader.Bucket(g.Reason) {
+	case uploader.Invalids, uploader.Conflict:
+		text = "mend at the source and upload again; trafficup deadletters list --reason " + g.Reason + o.flag
+	case uploader.Rejected:
+		text = "mend and upload again, or, if the API was wrong: " + replay
+	}
+	if g.Taken > 0 {
+		text = thousands(int64(g.Taken)) + " of them delivered since; the others: " + text
+	}
+	return text
 }
 
 // shownFiles is how many are named of those that records of unknown fate came from.

@@ -5,7 +5,9 @@ import (
 	"encoding/json/v2"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,17 +27,15 @@ type ui struct {
 	log            *auditLog // nil: none
 	closeLog       func() error
 
-	mu          sync.Mutex
-	bar         *progressbar.ProgressBar // guarded by mu; nil without a terminal
-	begin       time.Time
-	done        int64     // guarded by mu; records that reached their end
-	failed      int64     // guarded by mu; of these, not acked
-	read, total int64     // guarded by mu; bytes of all files, as stored
-	changes     int       // guarded by mu; of the breakers' states
-	folded      int       // guarded by mu; lines left out since lastLine
-	lastLine    time.Time // guarded by mu
-	ticker      chan struct{}
-	ticking     sync.WaitGroup
+	mu       sync.Mutex
+	bar      *progressbar.ProgressBar // guarded by mu; nil without a terminal
+	progress progress                 // guarded by mu
+	down     map[string]time.Time     // guarded by mu; paths whose breaker is open, until when
+	changes  int                      // guarded by mu; of the breakers' states
+	folded   int                      // guarded by mu; lines left out since lastLine
+	lastLine time.Time                // guarded by mu
+	ticker   chan struct{}
+	ticking  sync.WaitGroup
 }
 
 // every is how often a run without a terminal says where it is, and how often
@@ -43,7 +43,7 @@ type ui struct {
 const every = 10 * time.Second
 
 func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), closeLog: func() error { return nil }}
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), down: map[string]time.Time{}, closeLog: func() error { return nil }}
 	if c.Log.File != "" || c.Log.Format != "" {
 		w := sys.stderr
 		if c.Log.File != "" {
@@ -73,7 +73,9 @@ func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
 }
 
 func (u *ui) start() {
-	u.begin = time.Now()
+	u.mu.Lock()
+	u.progress.begin = time.Now()
+	u.mu.Unlock()
 	if u.ticker == nil {
 		return
 	}
@@ -106,22 +108,18 @@ func (u *ui) stop() {
 
 func (u *ui) close() { _ = u.closeLog() }
 
-// readSoFar tells how much of the input was read.
+// readSoFar tells how much of the input was read, for one record more.
 func (u *ui) readSoFar(read, total int64) {
 	u.mu.Lock()
-	u.read, u.total = read, total
+	u.progress.more(read, total)
 	u.mu.Unlock()
 }
 
-// soFar is how long the run has gone on, how many records reached their end, and
-// what share of the input was read; 0: not known.
-func (u *ui) soFar() (elapsed time.Duration, done int64, share float64) {
+// soFar is how far the run is.
+func (u *ui) soFar() progress {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.total > 0 {
-		share = min(1, float64(u.read)/float64(u.total))
-	}
-	return time.Since(u.begin), u.done, share
+	return u.progress
 }
 
 func (u *ui) breakerChanges() int {
@@ -133,22 +131,20 @@ func (u *ui) breakerChanges() int {
 func (u *ui) tick() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	rate := float64(u.done) / max(time.Since(u.begin).Seconds(), 0.001)
+	now := time.Now()
 	if u.json {
-		u.object(struct {
-			Type string  `json:"message_type"`
-			Done int64   `json:"done"`
-			Rate float64 `json:"rate"`
-			Read int64   `json:"read_bytes"`
-			Size int64   `json:"total_bytes"`
-		}{"status", u.done, rate, u.read, u.total})
+		u.object(u.progress.status(now))
 		return
 	}
-	share := ""
-	if u.total > 0 {
-		share = fmt.Sprintf(", %d%% of the input read", min(100, 100*u.read/u.total))
+	line := u.progress.line(now, u.dry)
+	for _, path := range slices.Sorted(maps.Keys(u.down)) {
+		probe := "being probed"
+		if wait := u.down[path].Sub(now).Round(time.Second); wait > 0 {
+			probe = "next probe in " + wait.String()
+		}
+		line += fmt.Sprintf("; %s down, %s", path, probe)
 	}
-	fmt.Fprintf(u.stderr, "trafficup: %d records, %.0f/s, %d not delivered%s\n", u.done, rate, u.failed, share)
+	fmt.Fprintf(u.stderr, "trafficup: %s\n", line)
 }
 
 // Event shows and logs what happened. Trouble that repeats is folded into one
@@ -160,10 +156,7 @@ func (u *ui) Event(e uploader.Event) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if e.Bucket != "" {
-		u.done++
-		if e.Bucket != uploader.Acked && e.Bucket != uploader.Duplicate {
-			u.failed++
-		}
+		u.progress.ended(e.Bucket, time.Now())
 		if u.bar != nil {
 			_ = u.bar.Add(1)
 		}
@@ -225,6 +218,11 @@ func (u *ui) line(format string, a ...any) {
 func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State) {
 	u.mu.Lock()
 	u.changes++
+	if to == breaker.Closed {
+		delete(u.down, path)
+	} else {
+		u.down[path] = s.OpenUntil
+	}
 	u.mu.Unlock()
 	e := uploader.Event{Level: uploader.Warning, Path: path}
 	switch to {
@@ -242,6 +240,11 @@ func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State
 // warn says something that is true of the run as a whole.
 func (u *ui) warn(message string) {
 	u.Event(uploader.Event{At: time.Now(), Level: uploader.Warning, Message: "warning: " + message})
+}
+
+// alarm says what the next run will suffer from, in quiet mode, too.
+func (u *ui) alarm(message string) {
+	u.Event(uploader.Event{At: time.Now(), Level: uploader.Critical, Message: "warning: " + message})
 }
 
 // note says something that is good to know.

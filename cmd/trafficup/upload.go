@@ -126,8 +126,8 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 	var none uploader.Summary
 	now := time.Now()
 	deadline, err := c.deadline(now)
-	if err == nil && !deadline.IsZero() && !now.Add(c.Upload.Splay).Before(deadline) {
-		err = usageError("", "--splay %s may outlast the deadline, which is in %s", c.Upload.Splay, deadline.Sub(now).Round(time.Second))
+	if err == nil {
+		err = c.outlasts(deadline, now)
 	}
 	if err == nil && !c.Upload.DryRun {
 		err = spread(sys, c.Upload.Splay)
@@ -167,6 +167,12 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 			return none, err
 		}
 	}
+	for _, w := range c.absentInterfaces() {
+		u.warn(w)
+	}
+	if w := c.fitFiles(); w != "" && !c.Upload.DryRun {
+		u.warn(w)
+	}
 	own := newLimiter(c.Upload.Rate, c.Upload.Burst)
 	parts := uploader.Parts{Limiter: own, Journal: ledger{st.journal}, Observer: u, Rand: sys.random}
 	if d.observe != nil {
@@ -182,21 +188,25 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 		parts.DeadLetters = letters{w, runID, c.API.Body}
 		tokens, err := authorise(sys, c, st.dir, u)
 		if err != nil {
-			return none, err
+			return none, st.refused(c, runID, err)
 		}
-		if r, err = newRoute(sys, c, st.dir, runID, tokens, u); err != nil {
-			return none, err
+		if r, err = newRoute(routing{sys, c, st.dir, runID, tokens, deadline, u}); err != nil {
+			return none, st.refused(c, runID, err)
 		}
 		defer r.close()
 		parts.Paths, parts.Chooser, parts.Meter = r.paths, chooser{r.chooser}, r.hear
 		parts.Waited = r.meter.Waited
 	}
 	if parts.Feed, err = d.open(st, u); err != nil {
-		return none, err
+		return none, st.refused(c, runID, err)
 	}
 	sys.graceful.Store(true)
+	notify("READY=1")
 	u.start()
-	stopNote := context.AfterFunc(sys.soft, u.stopping)
+	stopNote := context.AfterFunc(sys.soft, func() {
+		notify("STOPPING=1")
+		u.stopping()
+	})
 	unwatch := r.watch(c, deadline, u)
 	deaf := r.reread(sys, c, own, u)
 	s, err := uploader.Run(sys.hard, sys.soft, uploaderConfig(c, now, deadline), parts)
@@ -221,13 +231,38 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 	res := newResult(runID, s, err, code, c.Upload.DryRun)
 	res.repeat = d.repeat
 	res.measured(r, u, s)
+	if absent := c.absentInterfaces(); len(absent) > 0 && s.Waiting() > 0 && res.ExitCode == exitWaiting {
+		res.stopHint = absent[0] + "; when it is there, run the same command again: every record keeps its key"
+	}
 	if c.Upload.DryRun {
-		res.foresee(st, c.Upload.Rate, time.Now(), deadline)
+		res.foresee(st, c, time.Now(), deadline)
 	}
 	if w.Count() > 0 {
 		res.DeadLetters = w.Path()
 	}
 	return s, conclude(st, u, res, err)
+}
+
+// refused leaves a report of a run that ended before its first record, so that it
+// does not pass for one that was cut off, and returns err. A dry run and one
+// against the stand-in have begun nothing in the ledger and leave none.
+func (s *state) refused(c Config, runID string, err error) error {
+	if c.Upload.DryRun || c.Upload.Sandbox != "" {
+		return err
+	}
+	code, _ := explain(err)
+	if r, ok := errors.AsType[reported](err); ok {
+		code = int(r)
+	}
+	res := newResult(runID, uploader.Summary{}, err, code, false)
+	switch code {
+	case exitOK:
+		res.Result = "complete: there was nothing to do"
+	case exitUsage:
+		res.Result = "refused: " + printable(err.Error())
+	}
+	_, _ = saveReport(s, res) // err weighs more
+	return err
 }
 
 // spread waits at random up to splay, so that a fleet does not start as one.

@@ -48,6 +48,16 @@ func (s *scribble) Write(p []byte) (int, error) {
 // links to the hosts in memory.
 func waitIn(t *testing.T, hosts map[string]http.Handler, args ...string) waited {
 	t.Helper()
+	return waitDial(t, hosts, func(ctx context.Context, network, addr string, dial dialing) (net.Conn, error) {
+		return dial(ctx, network, addr)
+	}, args...)
+}
+
+type dialing func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// waitDial is waitIn with something in the way of connections.
+func waitDial(t *testing.T, hosts map[string]http.Handler, between func(ctx context.Context, network, addr string, dial dialing) (net.Conn, error), args ...string) waited {
+	t.Helper()
 	listeners := map[string]*pipes{}
 	for host, h := range hosts {
 		l := newPipes()
@@ -69,7 +79,7 @@ func waitIn(t *testing.T, hosts map[string]http.Handler, args ...string) waited 
 			if err != nil || listeners[host] == nil {
 				return nil, fmt.Errorf("no host %q: %w", addr, err)
 			}
-			return listeners[host].dial(ctx, network, addr)
+			return between(ctx, network, addr, listeners[host].dial)
 		},
 	})
 	w := waited{code: code, out: out.b.String(), silence: out.silence}

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -127,11 +129,14 @@ func limits(perSecond float64, burst int) (rate.Limit, int) {
 
 // sender is a path's client with what is the same for every request of a run.
 type sender struct {
+	path   string // its name
 	client client
 	runID  string
 	tokens oauth.Source     // nil: requests carry none
 	steer  *ratelimit.Steer // nil: none
 	masks  *secret.Redactor // tokens; what a server says may repeat them
+	warn   func(string)
+	picky  sync.Once // done when a warning said that the path refuses what others take
 }
 
 var classes = map[api.Class]uploader.Class{
@@ -146,7 +151,7 @@ func (s *sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome 
 		if token, err = s.tokens.Token(ctx); err != nil {
 			return noToken(err)
 		}
-		s.masks.Add(token.Value)
+		s.masks.AddToken(token.Value)
 	}
 	sent := time.Now()
 	o := s.client.Send(ctx, api.Request{Key: a.Key, Body: a.Body, RunID: s.runID, Attempt: a.Number, Token: token.Value.Reveal()})
@@ -161,13 +166,14 @@ func (s *sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome 
 	if l := o.Link; l != nil {
 		out.Link = &uploader.Link{RTT: l.RTT, RTTVar: l.RTTVar, MinRTT: l.MinRTT, Segments: l.Segments, Retransmits: l.Retransmits, Lost: l.Lost}
 	}
+	out.Local, out.NoNetwork = errors.Is(o.Err, api.ErrLocalLimit), errors.Is(o.Err, api.ErrNoNetwork)
 	s.tell(o, sent)
 	switch {
 	case s.tokens == nil:
 	case class == uploader.ClassAuth:
 		return s.renew(ctx, token, out)
 	case o.Status != 0:
-		s.tokens.Accept(token.Generation)
+		s.tokens.Accept(token.Generation, s.path, class == uploader.ClassAcked)
 	}
 	return out
 }
@@ -192,7 +198,8 @@ func (m maskedError) Error() string { return m.text }
 func (m maskedError) Unwrap() error { return m.err }
 
 // tell lets the answer steer the path's rate. A Retry-After goes before all else
-// and closes the gate.
+// and closes the gate. A 503 says that the server is away or has too much to do,
+// not that this run is too fast: that is for the gate and the breaker.
 func (s *sender) tell(o api.Outcome, sent time.Time) {
 	if s.steer == nil {
 		return
@@ -202,8 +209,8 @@ func (s *sender) tell(o api.Outcome, sent time.Time) {
 		s.steer.Hint(h, now)
 	}
 	switch {
-	case o.Throttled:
-		s.steer.Throttled(sent, now)
+	case o.Status == http.StatusTooManyRequests:
+		s.steer.Throttled(sent, now, o.RetryAfter)
 	case o.Status != 0:
 		s.steer.OK()
 	}

@@ -34,6 +34,12 @@ var (
 	ErrSocket    = errors.New("socket option refused")      // by the system; SocketOptions asks for what it cannot or must not do
 	ErrClock     = errors.New("the clock is wrong")         // a certificate was refused while the clock is before the build date
 
+	// Faults of this machine, met before anything was sent. The first says nothing of
+	// the path: its verdict is neutral. The second is of the path's own way out, by
+	// interface, source address or name server; another path may have a better one.
+	ErrLocalLimit = errors.New("this machine has no socket, port or buffer left: raise ulimit -n, or lower --concurrency")
+	ErrNoNetwork  = errors.New("no network on this machine")
+
 	// Faults of the path's configuration, ConfigFault. Outcome.Problem holds their words.
 	ErrRedirect    = errors.New("redirected")
 	ErrCertificate = errors.New("certificate refused") // by either side
@@ -128,6 +134,8 @@ type Policy struct {
 	RetryStatus []int
 	// AcceptTypes are media types beyond JSON whose 2xx answers are acks.
 	AcceptTypes []string
+	// hidden are secrets of the request, which no text of an Outcome repeats.
+	hidden []string
 }
 
 // Config describes one path. Zero values mean the defaults named.

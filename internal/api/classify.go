@@ -20,19 +20,22 @@ import (
 // answer whose body was cut off still rejects or defers by its status, but never
 // acks. One that took too long and is no API's is called by that.
 func Classify(a Answer, err error, wrote bool, now time.Time, p Policy) Outcome {
+	a, unread := a.unfolded()
 	if err != nil && (a.Status == 0 || a.Status/100 == 2) && !(isForeign(a, p) && errors.Is(err, ErrTimeout)) {
 		if a.Status != 0 {
 			err = fmt.Errorf("answer %d cut off: %w", a.Status, err)
 		}
-		return classifyError(err, wrote, now)
+		return classifyError(err, wrote, now, p)
 	}
 	o := Outcome{Status: a.Status, Wrote: wrote, Header: limitHeaders(a.Header)}
 	if a.Status/100 == 2 {
-		classifySuccess(&o, a, p)
+		classifySuccess(&o, a, unread, p)
 		return o
 	}
 	d, isJSON := readDoc(a.Body, a.BodyComplete)
-	o.Problem = problem(a, d, isJSON)
+	if o.Problem = p.problem(a, d, isJSON); unread != "" {
+		o.Problem = unreadable(unread)
+	}
 	classifyStatus(&o, a, d, p)
 	if o.Class == Retry {
 		o.RetryAfter, o.HasRetryAfter = retry.ParseRetryAfter(a.Header, now)
@@ -67,7 +70,7 @@ func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
 		o.Class, o.Breaker = Rejected, breaker.OK
 	case s/100 == 3:
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
-		o.Err, o.Problem = ErrRedirect, redirectProblem(s, a.Header)
+		o.Err, o.Problem = ErrRedirect, p.redirectProblem(s, a.Header)
 	default:
 		// 101 without an Upgrade, or a number HTTP does not know.
 		o.Class, o.Breaker = Retry, breaker.Fail
@@ -76,17 +79,24 @@ func classifyStatus(o *Outcome, a Answer, d doc, p Policy) {
 }
 
 // classifySuccess tells an ack from a captive portal and from an error that was
-// sent with a 2xx status.
-func classifySuccess(o *Outcome, a Answer, p Policy) {
+// sent with a 2xx status. unread is the coding of a body that could not be read.
+func classifySuccess(o *Outcome, a Answer, unread string, p Policy) {
 	o.Class, o.Breaker = Retry, breaker.Fail
 	d, isJSON := readDoc(a.Body, a.BodyComplete)
+	typ := mediaType(a.Header)
 	switch {
 	case a.Status == 207: // RFC 4918 §13: what became of the record is inside
 		o.Problem = "207 multi-status: not an answer to one record"
+	case typ == "application/problem+json": // RFC 9457: it has no other use
+		if o.Problem = p.problem(a, d, isJSON); o.Problem == "" {
+			o.Problem = "a problem document that says nothing"
+		}
 	case a.BodyComplete && isBlank(a.Body):
-	case p.accepts(mediaType(a.Header)):
+	case p.accepts(typ):
 	case isForeign(a, p):
-		o.Problem = clip(fmt.Sprintf("answer is %s, not JSON: a captive portal or a proxy?", mediaType(a.Header)), maxProblem)
+		o.Problem = p.show(fmt.Sprintf("answer is %s, not JSON: a captive portal or a proxy?", typ), maxProblem)
+	case unread != "":
+		o.Problem = unreadable(unread)
 	case !isJSON:
 		o.Problem = "answer is not valid JSON"
 	default:
@@ -100,12 +110,12 @@ func classifySuccess(o *Outcome, a Answer, p Policy) {
 	if receipt == "" {
 		receipt = a.Header.Get("Location")
 	}
-	if d.hasError && receipt == "" {
-		o.Problem = problem(a, d, isJSON)
+	if d.badStatus || (d.hasError || d.failed) && receipt == "" {
+		o.Problem = p.problem(a, d, isJSON)
 		o.Err = ErrNotAPI
 		return
 	}
-	o.Receipt = clip(receipt, maxReceipt)
+	o.Receipt = p.show(receipt, maxReceipt)
 	o.Class, o.Breaker = Acked, breaker.OK
 }
 
@@ -121,8 +131,9 @@ func (p Policy) accepts(typ string) bool {
 
 // classifyError judges attempts without an answer. They are retried, except
 // where this side is misconfigured or the key cannot be sent at all.
-func classifyError(err error, wrote bool, now time.Time) Outcome {
+func classifyError(err error, wrote bool, now time.Time, p Policy) Outcome {
 	o := Outcome{Class: Retry, Breaker: breaker.Fail, Wrote: wrote}
+	local := localFault(err)
 	switch {
 	case errors.Is(err, ErrCancelled), errors.Is(err, context.Canceled), errors.Is(err, ErrClosed):
 		o.Breaker = breaker.Neutral
@@ -136,8 +147,13 @@ func classifyError(err error, wrote bool, now time.Time) Outcome {
 	case isVersionFault(err):
 		o.Class, o.Breaker = ConfigFault, breaker.Neutral
 		err = named(ErrTLSVersion, err)
+	case local != nil && !wrote:
+		err = fmt.Errorf("%w: %w", local, err)
+		if local == ErrLocalLimit {
+			o.Breaker = breaker.Neutral
+		}
 	}
-	o.Err = steady(err)
+	o.Err = steady(err, p.hidden)
 	o.Problem = clip(o.Err.Error(), maxProblem)
 	return o
 }
@@ -155,7 +171,12 @@ func isJSONType(t string) bool {
 	return t == "application/json" || t == "text/json" || strings.HasSuffix(t, "+json")
 }
 
-func redirectProblem(status int, h http.Header) string {
+// unreadable is the problem of a body in a coding that is not understood.
+func unreadable(coding string) string {
+	return fmt.Sprintf("answer is coded as %s, which was not asked for", coding)
+}
+
+func (p Policy) redirectProblem(status int, h http.Header) string {
 	loc := h.Get("Location")
 	u, err := url.Parse(loc)
 	switch {
@@ -164,10 +185,10 @@ func redirectProblem(status int, h http.Header) string {
 	case err != nil:
 		return fmt.Sprintf("redirected (%d) to an unreadable location", status)
 	case u.Host == "":
-		return clip(fmt.Sprintf("redirected (%d) to %s on the same host", status, u.Path), maxProblem)
+		return p.show(fmt.Sprintf("redirected (%d) to %s on the same host", status, u.Path), maxProblem)
 	}
 	// Query and user info stay out: they may carry secrets.
-	return clip(fmt.Sprintf("redirected (%d) to host %s", status, u.Host), maxProblem)
+	return p.show(fmt.Sprintf("redirected (%d) to host %s", status, u.Host), maxProblem)
 }
 
 // plainOnTLSPort recognises the 400 that net/http and nginx give to plain HTTP

@@ -66,6 +66,18 @@ func TestClassifyAnswers(t *testing.T) {
 		{"multi status", 207, js, `{"id":"m"}`, Retry, fail, ""},
 		{"multi status with inner refusal", 207, js, `{"results":[{"status":200},{"status":429}]}`, Retry, fail, ""},
 		{"errors in 200", 200, js, `{"errors":[{"code":"x"}]}`, Retry, fail, ""},
+		{"problem in 200", 200, pj, `{"type":"about:blank","title":"Service Unavailable","status":503}`, Retry, fail, ""},
+		{"problem with a receipt in 200", 200, "Application/Problem+JSON; charset=utf-8", `{"id":"r"}`, Retry, fail, ""},
+		{"empty problem in 200", 200, pj, "", Retry, fail, ""},
+		{"status of a failure in 200", 200, js, `{"status":503,"id":"e-17"}`, Retry, fail, ""},
+		{"status of a failure, as 5e2", 200, js, `{"status":5e2}`, Retry, fail, ""},
+		{"status of a success in 200", 200, js, `{"status":201,"id":"r"}`, Acked, ok, "r"},
+		{"status in words in 200", 200, js, `{"status":"accepted"}`, Acked, ok, ""},
+		{"no success in 200", 200, js, `{"success":false,"message":"database down"}`, Retry, fail, ""},
+		{"not ok in 200", 201, js, `{"ok":false}`, Retry, fail, ""},
+		{"no success, but a receipt", 200, js, `{"success":false,"id":"r"}`, Acked, ok, "r"},
+		{"success in 200", 200, js, `{"success":true,"ok":true}`, Acked, ok, ""},
+		{"an inner status in 200", 200, js, `{"station":{"status":500,"ok":false}}`, Acked, ok, ""},
 		{"no errors in 200", 200, js, `{"errors":[],"id":"r"}`, Acked, ok, "r"},
 		{"forbidden by a page", 403, html, `<html>log in</html>`, Retry, fail, ""},
 		{"forbidden by the API", 403, pj, `{"title":"forbidden"}`, Rejected, ok, ""},
@@ -95,6 +107,10 @@ func TestClassifyAnswers(t *testing.T) {
 				t.Errorf("%d %q: got %v, verdict %v, receipt %q, problem %q", tc.status, tc.body, o.Class, o.Breaker, o.Receipt, o.Problem)
 			}
 		})
+	}
+	down := Answer{Status: 200, Header: header("Content-Type", js), Body: []byte(`{"success":false,"message":"database down"}`), BodyComplete: true}
+	if o := Classify(down, nil, true, time.Now(), Policy{}); !errors.Is(o.Err, ErrNotAPI) || o.Problem != "database down" {
+		t.Errorf("%v, %q", o.Err, o.Problem)
 	}
 	for _, s := range []int{408, 421, 425, 429, 500, 501, 502, 503, 504, 505, 507, 520, 599} {
 		if o := Classify(Answer{Status: s, BodyComplete: true}, nil, true, time.Now(), Policy{}); o.Class != Retry || o.Breaker != fail {

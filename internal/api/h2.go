@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -108,8 +107,9 @@ func (t *Transport) useProxy(cfg Config, proxy url.URL) {
 func (t *Transport) Send(ctx context.Context, r Request) (o Outcome) {
 	start := time.Now()
 	defer func() { o.Duration = time.Since(start) }()
+	policy := t.judging(t.policy, r)
 	if err := t.check(r); err != nil {
-		return t.judge(Answer{}, err, false)
+		return t.judge(Answer{}, err, false, policy)
 	}
 	timeout := t.timeout
 	if r.Timeout > 0 {
@@ -122,9 +122,10 @@ func (t *Transport) Send(ctx context.Context, r Request) (o Outcome) {
 		if err == attempt.Err() {
 			err = explain(ctx, err, fmt.Sprintf("no connection to %s%s within %v", t.addr, t.via, timeout))
 		}
-		return t.judge(Answer{}, err, false)
+		return t.judge(Answer{}, err, false, policy)
 	}
-	a, reusable, err := t.exchange(attempt, cn, r)
+	var begun atomic.Bool
+	a, reusable, err := t.exchange(attempt, cn, r, &begun)
 	if err != nil {
 		err = explain(ctx, err, fmt.Sprintf("no full answer%s within %v", t.via, timeout))
 	}
@@ -134,21 +135,13 @@ func (t *Transport) Send(ctx context.Context, r Request) (o Outcome) {
 	if silent || lost {
 		t.distrust(start.Add(time.Since(start) / 2))
 	}
-	if r.Token != "" && bytes.Contains(a.Body, []byte(r.Token)) {
-		// A server that echoes the login must not bring it into a report.
-		a.Body = bytes.ReplaceAll(a.Body, []byte(r.Token), []byte("***"))
-	}
-	o = t.judge(a, err, true)
-	if r.Token != "" {
-		o.Receipt = strings.ReplaceAll(o.Receipt, r.Token, "***")
-	}
-	return o
+	return t.judge(a, err, begun.Load() || a.Status != 0, policy)
 }
 
 // judge adds to Classify what only HTTP/2 and proxies can answer.
-func (t *Transport) judge(a Answer, err error, wrote bool) Outcome {
+func (t *Transport) judge(a Answer, err error, wrote bool, p Policy) Outcome {
 	turnedAway := err != nil && a.Status == 0 && unprocessed(err)
-	o := Classify(a, err, wrote && !turnedAway, time.Now(), t.policy)
+	o := Classify(a, err, wrote && !turnedAway, time.Now(), p)
 	switch {
 	case turnedAway:
 		o.Breaker = breaker.Neutral

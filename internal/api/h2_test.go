@@ -144,7 +144,7 @@ func TestTransportJudges(t *testing.T) {
 			z := gzip.NewWriter(w)
 			io.WriteString(z, `{"id":"r"}`)
 			z.Close()
-		}, Retry, breaker.Fail, 200},
+		}, Acked, breaker.OK, 200},
 		{"long refusal", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(422); io.WriteString(w, long) }, Rejected, breaker.OK, 422},
 		{"cut in the body", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -161,15 +162,21 @@ func pings(rtt time.Duration) (silence, answer time.Duration) {
 }
 
 // exchange writes r and reads the answer. Status is set once its header is in,
-// even if reading the body fails. reusable tells that cn can take another.
-func (t *Transport) exchange(ctx context.Context, cn *hconn, r Request) (a Answer, reusable bool, err error) {
+// even if reading the body fails. reusable tells that cn can take another. begun is
+// set when the header has left: a request that waits for a stream, or is more than
+// the server takes, stays here. One that leaves after exchange has returned
+// finds no record to follow it.
+func (t *Transport) exchange(ctx context.Context, cn *hconn, r Request, begun *atomic.Bool) (a Answer, reusable bool, err error) {
 	wrote := make(chan error, 1)
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
-		select {
-		case wrote <- i.Err:
-		default: // it was said before
-		}
-	}})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteHeaders: func() { begun.Store(true) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) {
+			select {
+			case wrote <- i.Err:
+			default: // it was said before
+			}
+		},
+	})
 	body := &payload{rest: r.Body}
 	defer body.Close()
 	req, err := t.request(ctx, r, body)

@@ -21,9 +21,10 @@ import (
 // scripted speaks HTTP/2 frame by frame. answer is called for each request that
 // was read to its end, or whose header was, as early says.
 type scripted struct {
-	early  bool
-	answer func(s *speaker, stream uint32, n int)
-	conns  atomic.Int64
+	early    bool
+	settings []http2.Setting // of each connection
+	answer   func(s *speaker, stream uint32, n int)
+	conns    atomic.Int64
 }
 
 type speaker struct {
@@ -48,7 +49,7 @@ func (x *scripted) serve(c net.Conn) {
 		return
 	}
 	s := &speaker{Framer: http2.NewFramer(c, c), conn: c, index: x.conns.Add(1)}
-	s.WriteSettings()
+	s.WriteSettings(x.settings...)
 	for n := 0; ; {
 		f, err := s.ReadFrame()
 		if err != nil {

@@ -57,9 +57,9 @@ func TestNothingIsAdmitted(t *testing.T) {
 			}
 			conn.Close() // between the choice and the request
 			synctest.Wait()
-			_, _, err = tr.exchange(t.Context(), cn, record(1))
+			_, _, err = tr.exchange(t.Context(), cn, record(1), new(atomic.Bool))
 			tr.release(cn, false, false)
-			if o := tr.judge(Answer{}, err, true); o.Class != Retry || o.Breaker != breaker.Neutral || o.Wrote {
+			if o := tr.judge(Answer{}, err, true, Policy{}); o.Class != Retry || o.Breaker != breaker.Neutral || o.Wrote {
 				t.Errorf("%+v", o)
 			}
 		})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"trafficup/internal/secret"
 )
 
 const (
@@ -24,6 +26,8 @@ type doc struct {
 	typ, title, detail, code, message string
 	id, receiptID, receiptText        string
 	hasError                          bool // an "error" member that says something
+	badStatus                         bool // a "status" that would be one of a failure
+	failed                            bool // "success" or "ok" is false
 }
 
 // readDoc reads a JSON answer. ok is false where body is not JSON. It is lenient
@@ -90,6 +94,11 @@ func (d *doc) take(name string, val jsontext.Value) {
 		set(&d.receiptID)
 	case "receipt":
 		set(&d.receiptText)
+	case "status":
+		n, err := strconv.ParseFloat(string(val), 64)
+		d.badStatus = d.badStatus || err == nil && n >= 400
+	case "success", "ok":
+		d.failed = d.failed || val.Kind() == 'f'
 	case "error", "errors":
 		d.takeError(val)
 	}
@@ -163,7 +172,7 @@ func (d doc) inProgress() bool {
 
 // problem makes one printable line of a refusal: the members of RFC 9457, else
 // the beginning of the body.
-func problem(a Answer, d doc, isJSON bool) string {
+func (p Policy) problem(a Answer, d doc, isJSON bool) string {
 	var parts []string
 	for _, s := range []string{d.title, d.code, d.message, d.detail} {
 		if s != "" {
@@ -175,11 +184,15 @@ func problem(a Answer, d doc, isJSON bool) string {
 		text = strings.TrimSpace(fmt.Sprintf("%s (%s)", text, d.typ))
 	}
 	if text == "" && (isJSON || isText(mediaType(a.Header))) {
-		head := a.Body[:min(len(a.Body), 4*maxExcerpt)]
-		return clip(strings.Join(strings.Fields(string(head)), " "), maxExcerpt)
+		head := secret.Hide(string(a.Body), p.hidden...) // all of it: a secret that is cut is not found
+		head = head[:min(len(head), 4*maxExcerpt)]
+		return clip(strings.Join(strings.Fields(head), " "), maxExcerpt)
 	}
-	return clip(text, maxProblem)
+	return p.show(text, maxProblem)
 }
+
+// show is clip without the secrets that s may repeat.
+func (p Policy) show(s string, limit int) string { return clip(secret.Hide(s, p.hidden...), limit) }
 
 func isText(t string) bool { return t == "" || strings.HasPrefix(t, "text/") || isJSONType(t) }
 

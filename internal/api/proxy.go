@@ -26,7 +26,7 @@ var (
 //     lower case where the upper is not set,
 //   - "none",
 //   - a URL: http, https, socks5 or socks5h, perhaps with a login; http when
-//     there is no scheme.
+//     there is no scheme, and then with a port.
 //
 // A loopback target is never reached through a proxy. Errors do not repeat the
 // setting, which may hold a login; print a result by its Host or Redacted.
@@ -66,12 +66,13 @@ func lookup(getenv func(string) string, upper string) (name, value string) {
 
 // parseProxy keeps the parser's reason to itself: it quotes what may be a password.
 func parseProxy(name, value string) (*url.URL, error) {
-	if !strings.Contains(value, "://") {
+	bare := !strings.Contains(value, "://")
+	if bare {
 		value = "http://" + value
 	}
 	u, err := url.Parse(value)
 	switch {
-	case err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+	case err != nil || bare && u.Port() == "" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%s: not a proxy's address; want http://host:port, with what is special in a login percent-encoded", name)
 	case u.Scheme == "http", u.Scheme == "https", u.Scheme == "socks5", u.Scheme == "socks5h":
 		return u, nil

@@ -80,7 +80,7 @@ func TestProxyFor(t *testing.T) {
 }
 
 func TestProxyForKeepsSecrets(t *testing.T) {
-	for _, setting := range []string{"ftp://u:sesame@p", "http://u:se#same@p:1", "http://u:sesame/@p:1", "http://u:ses%ame@p:1", "http://sesame:sesame:sesame", "http://", "http://p:3128/path?sesame", "http://sesame p:1", "://sesame", "http://:3128"} {
+	for _, setting := range []string{"ftp://u:sesame@p", "http://u:se#same@p:1", "http://u:sesame/@p:1", "http://u:ses%ame@p:1", "http://sesame:sesame:sesame", "http://", "http://p:3128/path?sesame", "http://sesame p:1", "://sesame", "http://:3128", "sesame", "u:sesame@p"} {
 		for _, env := range []string{"HTTPS_PROXY", "https_proxy", ""} {
 			use := setting
 			if env != "" {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"regexp"
 	"strings"
+
+	"trafficup/internal/secret"
 )
 
 // isCertificateFault finds certificates refused by either side. Waiting does
@@ -57,10 +59,10 @@ func named(fault, err error) error {
 var varying = regexp.MustCompile(`stream ID \d+; |LastStreamID=\d+, |:\d+(->)`)
 
 // steady returns err with words that are the same for all failures of a kind, so
-// that they can be counted.
-func steady(err error) error {
+// that they can be counted, and that repeat no secret.
+func steady(err error, secrets []string) error {
 	text := err.Error()
-	words := varying.ReplaceAllString(text, "$1")
+	words := secret.Hide(varying.ReplaceAllString(text, "$1"), secrets...)
 	if words == text {
 		return err
 	}

@@ -72,7 +72,7 @@ func newTarget(cfg Config) (target, error) {
 	if !fieldValue(agent) {
 		return t, fmt.Errorf("user agent %q: %w", agent, ErrHeader)
 	}
-	t.head = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\nContent-Type: application/json\r\n", uri, host, agent)
+	t.head = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: %s\r\nAccept: application/json\r\nAccept-Encoding: identity\r\nContent-Type: application/json\r\n", uri, host, agent)
 	return t, t.addHeaders(cfg.Headers)
 }
 
@@ -99,6 +99,17 @@ func (t *target) addHeaders(headers map[string]string) error {
 		t.head = fmt.Appendf(t.head, "%s: %s\r\n", name, value)
 	}
 	return nil
+}
+
+// judging is p for the answer to r, whose login it keeps quiet about: a server that
+// echoes the login must not bring it into a report.
+func (t *target) judging(p Policy, r Request) Policy {
+	login := r.Token
+	if login == "" {
+		_, login, _ = strings.Cut(t.auth, " ") // behind the scheme
+	}
+	p.hidden = []string{login}
+	return p
 }
 
 // check finds the values that would break the header section.

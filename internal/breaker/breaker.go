@@ -57,11 +57,14 @@ func (b *Breaker) Allow(now time.Time) (p Permit, retryAt time.Time, ok bool, er
 	b.mu.Lock()
 	defer b.unlock()
 	err = b.refresh(now)
-	u := rand.Float64()
-	next, ok, at := b.cfg.Allow(b.state, now.Add(b.ahead), u)
+	u, cfg := rand.Float64(), b.cfg
+	if !cfg.Deadline.IsZero() {
+		cfg.Deadline = plain(now.Add(b.cfg.Deadline.Sub(now) + b.ahead)) // by the store's clock
+	}
+	next, ok, at := cfg.Allow(b.state, now.Add(b.ahead), u)
 	if next != b.state {
 		err = b.update(now, func(s State, clock time.Time) State {
-			next, ok, at = b.cfg.Allow(s, clock, u)
+			next, ok, at = cfg.Allow(s, clock, u)
 			return next
 		})
 	}

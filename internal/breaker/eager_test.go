@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -52,5 +53,36 @@ func TestEagerIsAskedForEachResult(t *testing.T) {
 	b = New(b.cfg, NewMemory(), "primary", nil)
 	if fail(begin, 3) != Closed || fail(end, 4) != Closed || fail(end, 1) != Open {
 		t.Fatalf("%+v", b.State())
+	}
+}
+
+// Near a deadline an open breaker is probed when half of what is left has gone by,
+// and not more than once in a second.
+func TestDeadlineHurriesProbes(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 7, 17, 5, 0, s, 0, time.UTC) }
+	cfg := Config{Threshold: 1, Open: 30 * time.Second, OpenMax: 5 * time.Minute, Deadline: at(28)}
+	s := cfg.Record(State{}, 0, Fail, at(0), 0)
+	var probes []int
+	for sec := range 60 {
+		next, ok, retryAt := cfg.Allow(s, at(sec), 0)
+		if s = next; !ok {
+			if !retryAt.After(at(sec)) {
+				t.Fatalf("at %d s to be asked again at %s", sec, retryAt)
+			}
+			continue
+		}
+		probes = append(probes, sec)
+		s = cfg.Record(s, s.Generation, Fail, at(sec), 0)
+	}
+	if want := []int{14, 21, 25, 27, 28}; !slices.Equal(probes, want) {
+		t.Errorf("probes at %v, want %v", probes, want)
+	}
+	// A deadline that is far, or over, changes nothing.
+	for _, end := range []int{-1, 120} {
+		cfg.Deadline = at(end)
+		s := cfg.Record(State{}, 0, Fail, at(0), 0)
+		if _, _, retryAt := cfg.Allow(s, at(1), 0); !retryAt.Equal(at(30)) {
+			t.Errorf("deadline %d: %s", end, retryAt)
+		}
 	}
 }

@@ -2,7 +2,7 @@ package breaker
 
 import "time"
 
-// Config tunes a breaker. Zero values of all but Jitter and Eager stand for those
+// Config tunes a breaker. Zero values of all but Jitter, Eager and Deadline stand for those
 // of [DefaultConfig].
 type Config struct {
 	Threshold  int           // consecutive failures that open it
@@ -16,7 +16,10 @@ type Config struct {
 	// Threshold, rounded up, is enough then. [Breaker] asks it, outside its
 	// locks; the functions below ask nobody.
 	Eager func(now time.Time) bool
-	eager bool // what it said
+	// Deadline, if not zero, is when it is too late for everything: a probe comes
+	// at the latest when half the time from the opening to it has gone by.
+	Deadline time.Time
+	eager    bool // what it said
 }
 
 // DefaultConfig returns the command's defaults.
@@ -47,8 +50,8 @@ func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, r
 	case Closed:
 		return s, true, time.Time{}
 	case Open:
-		if now.Before(s.OpenUntil) {
-			return s, false, s.OpenUntil
+		if until := c.probeAt(s); now.Before(until) {
+			return s, false, until
 		}
 		s = s.enter(HalfOpen, now)
 	case HalfOpen:
@@ -65,6 +68,21 @@ func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, r
 	}
 	s.ProbeUntil = now.Add(c.ProbeLease)
 	return s, true, time.Time{}
+}
+
+// shortest is the least time between probes that a deadline leads to.
+const shortest = time.Second
+
+// probeAt is when an open breaker lets a probe through.
+func (c Config) probeAt(s State) time.Time {
+	left := c.Deadline.Sub(s.Since)
+	if c.Deadline.IsZero() || left <= 0 {
+		return s.OpenUntil
+	}
+	if hurry := s.Since.Add(max(left/2, shortest)); hurry.Before(s.OpenUntil) {
+		return hurry
+	}
+	return s.OpenUntil
 }
 
 // Record applies the verdict on a request allowed under generation gen. One of

@@ -42,6 +42,10 @@ func (l *Loaded) validate() {
 			l.Fault(other, "%s: not above %s, which is %s", shown(l.Value(other)), key, l.Value(key))
 			continue // nobody wrote the other one
 		}
+		if other := sibling(key, f.Param()); f.Tag() == "required_with" {
+			l.faults = append(l.faults, Fault{l.Origin(other), key, l.broken(f, key)})
+			continue
+		}
 		l.Fault(key, "%s", l.broken(f, key))
 	}
 	l.oneSource()
@@ -129,6 +133,11 @@ func formatAny(v any) string {
 		return formatScalar(r)
 	}
 	return fmt.Sprint(v)
+}
+
+// Same tells that an option has the same value in both, secrets included.
+func (l *Loaded) Same(m *Loaded, o Option) bool {
+	return reflect.DeepEqual(o.in(&l.Config).Interface(), o.in(&m.Config).Interface())
 }
 
 // Value is the value of the option key, as it is written; *** for secrets.

@@ -143,6 +143,12 @@ func TestMistakes(t *testing.T) {
 		"base":                 {file: "retry: {base: 1m}", want: "trafficup.yaml:1: retry.base: \"1m\": not above retry.cap, which is 20s"},
 		"status":               {file: "retry: {status: [200]}", want: "retry.status[0]: \"200\": at least 400"},
 		"include of itself":    {file: "include: [trafficup.yaml]", want: "the file includes itself"},
+		"blank forgotten":      {file: "api: {auth: {token:hush}}", want: "unknown key api.auth.token…; a blank is missing after the colon"},
+		"blank in a header":    {file: "api: {headers: {X-Key:hush}}", want: "api.headers.X-Key…: has no value"},
+		"token with a star":    {file: "api: {auth: {token: *hush}}", want: "a value that begins with * has to stand in quotes"},
+		"header as a whole":    {file: "api: {headers: {\"X-Key: hush\": 1}}", want: "no header has such a name"},
+		"header in a variable": {env: []string{"TRAFFICUP_API_HEADERS=X-Key:hush="}, want: "api.headers.X-Key…"},
+		"include by flag":      {set: []Setting{{"include", "x", "--set"}}, want: "is read in files only"},
 		"include of nothing":   {file: "include: [\"none*.yaml\"]", want: "no file matches"},
 		"include not there":    {file: "include: [none.yaml]", want: "none.yaml: cannot be read: no such file"},
 		"variable's value":     {env: []string{"TRAFFICUP_RETRY_CAP=20"}, want: `$TRAFFICUP_RETRY_CAP: retry.cap: "20": has no unit`},
@@ -172,6 +178,33 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("a secret in %s", all)
 			}
 		})
+	}
+}
+
+// Files that include each other by the hundred are not read to the end.
+func TestIncludesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	for n := range 10 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", n)), []byte("include: [\"*.yaml\"]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := Load(Sources{File: filepath.Join(dir, "0.yaml")})
+	if all := messages(err); len(all) != 1 || !strings.Contains(all[0], "the file includes itself") {
+		t.Error(all)
+	}
+	for n := range 8 { // not in a circle, but eight times eight times ...
+		text := fmt.Sprintf("include: [%s]\n", strings.Repeat(fmt.Sprintf("%d.yaml, ", n-1), 8))
+		if n == 0 {
+			text = "upload: {rate: 1}\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.yaml", n)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Load(Sources{File: filepath.Join(dir, "7.yaml")})
+	if all := messages(err); len(all) != 1 || !strings.Contains(all[0], "more than 100 files") {
+		t.Error(all)
 	}
 }
 

@@ -28,6 +28,7 @@ type decoder struct {
 	place   func(n *yaml.Node) Origin // of a node of the layer
 	faults  *[]Fault
 	origins map[string]Origin
+	public  bool // everybody can see the layer: no place for secrets
 	nodes   int
 }
 
@@ -58,7 +59,7 @@ func (d *decoder) node(n *yaml.Node, v reflect.Value, key string, depth int) {
 	case n.Kind != yaml.ScalarNode:
 		d.fault(at, key, "is a %s; %s", kindOf(n), wanted(v.Type()))
 	case n.Tag == "!!null":
-		d.fault(at, key, "has no value; leave the line out to have the default")
+		d.fault(at, key, "has no value; leave the line out to have the default, and put a blank after the colon")
 	case v.Type() == clockType && n.Style == 0 && numeric.MatchString(n.Value):
 		d.fault(at, key, "%s has to stand in quotes: write %q", n.Value, n.Value)
 	default:
@@ -74,7 +75,7 @@ func (d *decoder) section(n *yaml.Node, v reflect.Value, key string, depth int, 
 	for k, value := range d.pairs(n, key, at) {
 		field, ok := known[k.Value]
 		if !ok {
-			d.fault(d.place(k), "", "unknown key %s%s", quoteOdd(join(key, k.Value)), suggestion(key, k.Value, slices.Sorted(maps.Keys(known))))
+			d.fault(d.place(k), "", "unknown key %s%s", keyShown(join(key, k.Value)), suggestion(key, k.Value, slices.Sorted(maps.Keys(known))))
 			continue
 		}
 		d.node(value, v.Field(field), join(key, k.Value), depth+1)
@@ -95,6 +96,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, depth int, 
 		if old := merged.MapIndex(name); old.IsValid() {
 			element.Set(old)
 		}
+		d.origins[join(key, k.Value)] = d.place(k)
 		d.node(value, element, join(key, k.Value), depth+1)
 		merged.SetMapIndex(name, element)
 	}
@@ -141,7 +143,9 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string, depth int, at 
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, c := range n.Content {
-		d.node(c, list.Index(i), key+"["+strconv.Itoa(i)+"]", depth+1)
+		element := key + "[" + strconv.Itoa(i) + "]"
+		d.origins[element] = d.place(c)
+		d.node(c, list.Index(i), element, depth+1)
 	}
 	d.origins[key] = at
 	v.Set(list)
@@ -150,7 +154,10 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, key string, depth int, at 
 // words sets a list from words with commas between them.
 func (d *decoder) words(text string, v reflect.Value, key string, at Origin) {
 	list := reflect.MakeSlice(v.Type(), 0, 0)
-	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+	for w := range strings.SplitSeq(text, ",") {
+		if w = strings.TrimSpace(w); w == "" {
+			continue
+		}
 		element := reflect.New(v.Type().Elem()).Elem()
 		d.scalar(w, element, key+"["+strconv.Itoa(list.Len())+"]", at)
 		list = reflect.Append(list, element)
@@ -161,6 +168,10 @@ func (d *decoder) words(text string, v reflect.Value, key string, at Origin) {
 
 func (d *decoder) scalar(text string, v reflect.Value, key string, at Origin) {
 	d.origins[key] = at
+	if v.Type() == secretType && d.public {
+		d.fault(at, key, "a secret on the command line is seen by everybody on this machine; put it into a file or the environment")
+		return
+	}
 	if v.Type() == secretType {
 		s, err := secret.Clean([]byte(text))
 		if err != nil {

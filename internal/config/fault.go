@@ -32,10 +32,13 @@ func (f Fault) String() string {
 		parts = append(parts, f.Origin.Place)
 	}
 	if f.Key != "" {
-		parts = append(parts, f.Key)
+		parts = append(parts, keyShown(f.Key))
 	}
 	return strings.Join(append(parts, f.Problem), ": ")
 }
+
+// maxTold is how many mistakes an Error lists.
+const maxTold = 15
 
 // Error is everything that is wrong with a configuration, in the order it was
 // read. It shows no secret.
@@ -47,7 +50,11 @@ func (e *Error) Error() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "configuration: %d mistakes", len(e.Faults))
-	for _, f := range e.Faults {
+	for n, f := range e.Faults {
+		if n == maxTold {
+			fmt.Fprintf(&b, "\n  and %d more", len(e.Faults)-n)
+			break
+		}
 		b.WriteString("\n  " + f.String())
 	}
 	return b.String()

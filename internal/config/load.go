@@ -38,6 +38,7 @@ type Loaded struct {
 	Warnings []Fault
 	origins  map[string]Origin
 	faults   []Fault
+	looked   int // files read so far
 }
 
 // Load merges the layers and checks the result. The error is an *Error with
@@ -74,7 +75,10 @@ func (l *Loaded) Origin(key string) Origin {
 
 // Fault notes that the value of key is wrong, unless it is known already.
 func (l *Loaded) Fault(key, format string, a ...any) {
-	if !slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == key }) {
+	known := func(f Fault) bool {
+		return f.Key == key || strings.HasPrefix(f.Key, key) && strings.ContainsAny(f.Key[len(key):len(key)+1], ".[")
+	}
+	if !slices.ContainsFunc(l.faults, known) {
 		l.faults = append(l.faults, Fault{l.Origin(key), key, fmt.Sprintf(format, a...)})
 	}
 }
@@ -129,8 +133,8 @@ func usualPlaces(env map[string]string) []string {
 	return append(places, "/etc/trafficup/trafficup.yaml")
 }
 
-// maxIncludes bounds how deep files include files.
-const maxIncludes = 8
+// maxFiles bounds how many files one configuration is made of.
+const maxFiles = 100
 
 // readFile reads what the file includes and then the file. within are the files
 // that led to it.
@@ -140,12 +144,16 @@ func (l *Loaded) readFile(path string, within []string) {
 	if err != nil {
 		whole = path
 	}
+	l.looked++
 	switch {
 	case slices.Contains(within, whole):
 		l.faults = append(l.faults, Fault{at, "include", "the file includes itself: " + strings.Join(append(within, whole), ", ")})
+		l.looked = maxFiles + 1 // one is enough
 		return
-	case len(within) > maxIncludes:
-		l.faults = append(l.faults, Fault{at, "include", fmt.Sprintf("files include files more than %d deep", maxIncludes)})
+	case l.looked > maxFiles:
+		if l.looked == maxFiles+1 {
+			l.faults = append(l.faults, Fault{at, "include", fmt.Sprintf("more than %d files are included, some of them again and again perhaps", maxFiles)})
+		}
 		return
 	}
 	data, err := readSmall(path)
@@ -193,7 +201,9 @@ func (l *Loaded) include(path string, doc *yaml.Node, d *decoder, within []strin
 				}
 			}
 			for _, f := range files {
-				l.readFile(f, within)
+				if l.looked <= maxFiles {
+					l.readFile(f, within)
+				}
 			}
 		}
 	}
@@ -209,8 +219,18 @@ func yamlFault(at Origin, err error) Fault {
 			at.Place += ":" + m[1]
 		}
 	}
-	if strings.Contains(text, "cannot start any token") {
-		text += "; indent with blanks, not tabs, and put text with special characters into quotes"
+	if strings.HasPrefix(text, "unknown anchor") { // its name may be a value that begins with *
+		text = "a value that begins with * has to stand in quotes"
+	}
+	for part, help := range map[string]string{
+		"cannot start any token":   "indent with blanks, not tabs, and put text with special characters into quotes",
+		"unexpected end of stream": "a quote or a bracket is not closed",
+		"did not find expected":    "see the indentation, quotes and brackets from there on",
+		"more than one document":   "this is no YAML, or has lines of ---",
+	} {
+		if strings.Contains(text, part) {
+			text += "; " + help
+		}
 	}
 	return Fault{at, "", "no YAML: " + text}
 }
@@ -243,8 +263,8 @@ func (l *Loaded) readEnvironment(env map[string]string) {
 		if _, ok := known[name]; ok || !strings.HasPrefix(name, envPrefix) || name == "TRAFFICUP_CONFIG" || injected.MatchString(name) {
 			continue
 		}
-		hint := "; config init lists all"
-		if n := Nearest(name, names); n != "" {
+		hint := "; trafficup config init lists all"
+		if n := nearestVariable(name, names); n != "" {
 			hint = "; did you mean $" + n + "?"
 		}
 		// No error: others may set variables with our prefix.
@@ -252,20 +272,44 @@ func (l *Loaded) readEnvironment(env map[string]string) {
 	}
 }
 
+// nearestVariable is the variable that name was meant to be: the ends of names say
+// more than what they have in common.
+func nearestVariable(name string, names []string) string {
+	own := strings.TrimPrefix(name, envPrefix)
+	for _, n := range names {
+		if strings.HasSuffix(n, "_"+own) {
+			return n
+		}
+	}
+	short := make([]string, len(names))
+	for i, n := range names {
+		short[i] = strings.TrimPrefix(n, envPrefix)
+	}
+	if n := Nearest(own, short); n != "" {
+		return envPrefix + n
+	}
+	for _, n := range names { // TRAFFICUP_PATHS_CELL_DSCP
+		if strings.HasPrefix(own, strings.TrimPrefix(n, envPrefix)+"_") {
+			return n
+		}
+	}
+	return ""
+}
+
 // set takes one value from the command line.
 func (l *Loaded) set(s Setting) {
 	d := l.decoder("flag", func(*yaml.Node) string { return s.Place })
-	section, value := "", reflect.ValueOf(&l.Config).Elem()
-	l.walk(d, value, section, s.Key, s.Text)
+	d.public = true
+	l.walk(d, reflect.ValueOf(&l.Config).Elem(), "", s.Key, s.Text)
 }
 
 // walk sets the value at rest, a key below section, whose value is v.
 func (l *Loaded) walk(d *decoder, v reflect.Value, section, rest, text string) {
+	if rest == "" && section == "include" {
+		d.fault(d.place(nil), section, "is read in files only")
+		return
+	}
 	if rest == "" {
-		if o, ok := Lookup(section); v.Type() == secretType || ok && o.Secret() {
-			d.fault(d.place(nil), section, "a secret on the command line is seen by everybody on this machine; put it into a file or the environment")
-			return
-		}
 		d.text(text, v, section)
 		return
 	}
@@ -276,7 +320,7 @@ func (l *Loaded) walk(d *decoder, v reflect.Value, section, rest, text string) {
 		known := fields(v.Type())
 		n, ok := known[name]
 		if !ok {
-			d.fault(d.place(nil), "", "unknown key %s%s", quoteOdd(key), suggestion(section, name, sorted(known)))
+			d.fault(d.place(nil), "", "unknown key %s%s", keyShown(key), suggestion(section, name, sorted(known)))
 			return
 		}
 		l.walk(d, v.Field(n), key, deeper, text)
@@ -293,6 +337,6 @@ func (l *Loaded) walk(d *decoder, v reflect.Value, section, rest, text string) {
 		merged.SetMapIndex(reflect.ValueOf(name), element)
 		v.Set(merged)
 	default:
-		d.fault(d.place(nil), section, "has no keys of its own, such as %s", quoteOdd(rest))
+		d.fault(d.place(nil), section, "has no keys of its own, such as %s", keyShown(rest))
 	}
 }

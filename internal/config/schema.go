@@ -47,7 +47,7 @@ func schemaOf(t reflect.Type, def reflect.Value, rule string) map[string]any {
 	case t == clockType:
 		s["type"], s["pattern"] = "string", `^\s*(([01][0-9]|2[0-3]):[0-5][0-9]( .*)?|24:00)?\s*$`
 	case t == reflect.TypeFor[Share](), t == reflect.TypeFor[Quota]():
-		s["type"], s["pattern"] = "string", `^\s*([0-9.]+\s*%)?\s*$`
+		s["type"], s["pattern"] = "string", `^\s*((100|[0-9]{1,2})(\.[0-9]+)?\s*%)?\s*$`
 		if t == reflect.TypeFor[Quota]() {
 			s["pattern"] = `^\s*([0-9.]+\s*(%|B|[kKMGT]B|[KMGT]iB))?\s*$`
 		}
@@ -73,7 +73,7 @@ func schemaOf(t reflect.Type, def reflect.Value, rule string) map[string]any {
 }
 
 func sectionSchema(t reflect.Type, def reflect.Value) map[string]any {
-	properties := map[string]any{}
+	properties, required := map[string]any{}, []string(nil)
 	for n := range t.NumField() {
 		f := t.Field(n)
 		var d reflect.Value
@@ -86,8 +86,15 @@ func sectionSchema(t reflect.Type, def reflect.Value) map[string]any {
 			p["default"] = formatScalar(d)
 		}
 		properties[f.Tag.Get("key")] = p
+		if f.Tag.Get("validate") == "required" {
+			required = append(required, f.Tag.Get("key"))
+		}
 	}
-	return map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties}
+	s := map[string]any{"type": []string{"object", "null"}, "additionalProperties": false, "properties": properties}
+	if len(required) > 0 {
+		s["type"], s["required"] = "object", required
+	}
+	return s
 }
 
 // bounds takes min, max and oneof of numbers over.

@@ -129,7 +129,7 @@ type Envelope struct {
 // Path is how one path is used; zero values leave things as they are.
 type Path struct {
 	URL         string        `key:"url" validate:"omitempty,endpoint" help:"where its records are posted; primary and fallback have theirs under api" example:"https://cell.api.example/v1/logs"`
-	HTTP        int           `key:"http" validate:"oneof=0 1 2" help:"version of HTTP: 1 or 2"`
+	HTTP        int           `key:"http" validate:"min=0,max=2" help:"version of HTTP: 1 or 2"`
 	Proxy       string        `key:"proxy" help:"a URL, none, or env for the variables of the environment" example:"http://proxy.example:3128"`
 	DSCP        string        `key:"dscp" help:"mark of its packets: le, cs1, af21, ef or a number" example:"le"`
 	Interface   string        `key:"interface" validate:"max=15" help:"network interface its connections are bound to" example:"eth1"`
@@ -146,7 +146,7 @@ type Path struct {
 // MaintenanceTime is a window in which a path is in maintenance.
 type MaintenanceTime struct {
 	Path   string   `key:"path" validate:"required" help:"the path's name" example:"primary"`
-	Days   []string `key:"days" help:"weekdays it starts on; all when left out" example:"[sun]"`
+	Days   []string `key:"days" validate:"dive,oneof=mon tue wed thu fri sat sun" help:"weekdays it starts on; all when left out" example:"[sun]"`
 	From   Clock    `key:"from" validate:"required" help:"its start, HH:MM in quotes" example:"\"02:00\""`
 	To     Clock    `key:"to" validate:"required" help:"its end, HH:MM in quotes; before from: on the next day" example:"\"08:00\""`
 	Closed bool     `key:"closed" help:"let nothing start on the path inside the window; else others only go before it" example:"true"`

@@ -8,8 +8,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
-
-	"trafficup/internal/secret"
 )
 
 // kindOf names what stands where something else is wanted.
@@ -61,8 +59,8 @@ func exampleOf(t reflect.Type) string {
 // shown quotes a value for a message: on one line, not too long, and without
 // the login of a URL.
 func shown(text string) string {
-	if strings.Contains(text, "@") {
-		text = secret.RedactURL(text)
+	if strings.Contains(text, "@") || strings.Contains(text, "://") {
+		text = Shown(text)
 	}
 	const most = 60
 	if len(text) > most {
@@ -75,23 +73,32 @@ func shown(text string) string {
 	return strconv.Quote(text)
 }
 
-// quoteOdd quotes a key that holds what no key does.
-func quoteOdd(key string) string {
-	for _, r := range key {
-		if r <= ' ' || r > '~' {
-			return shown(key)
-		}
+// keyShown is a key as far as it looks like one: what comes behind may be a value,
+// and a secret, before which a blank was forgotten.
+func keyShown(key string) string {
+	end := strings.IndexFunc(key, func(r rune) bool {
+		return !(r == '.' || r == '_' || r == '-' || r == '[' || r == ']' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
+	switch {
+	case end < 0 && len(key) <= 80:
+		return key
+	case end < 0:
+		end = 80
 	}
-	if len(key) > 80 {
-		return shown(key)
-	}
-	return key
+	return key[:end] + "…"
 }
 
 // suggestion says what an unknown key of a section was meant to be.
 func suggestion(section, key string, known []string) string {
+	if name, _, ok := strings.Cut(key, ":"); ok && slices.Contains(known, name) {
+		return "; a blank is missing after the colon"
+	}
 	if n := Nearest(key, known); n != "" {
 		return "; did you mean " + join(section, n) + "?"
+	}
+	if o, ok := Lookup(key); ok {
+		parts := strings.Split(o.Key, ".")
+		return "; write " + strings.Join(parts[:len(parts)-1], ": {") + ": {" + parts[len(parts)-1] + ": " + exampleOf(o.Type) + strings.Repeat("}", len(parts)-1)
 	}
 	for _, o := range Options() {
 		if o.Key == key || strings.HasSuffix(o.Key, "."+key) || strings.ReplaceAll(key, "-", "_") == strings.ReplaceAll(o.Flag, "-", "_") && key != "" {

@@ -100,8 +100,9 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 // one after a power cut, finds the old content or the new and nothing between:
 // a temporary file beside it is written and synced, renamed over it, and the
 // directory synced. After an error the old content stands, unless only the last
-// sync failed. A temporary file that a crash left, "name.tmp", is written over
-// by the next Replace; there must be one at a time.
+// sync failed. Whatever bears the name of the temporary file, "name.tmp", as after
+// a crash, is removed by the next Replace, and neither written into nor followed:
+// its mode and what it links to are not ours. There must be one Replace at a time.
 func Replace(fsys FS, name string, data []byte) (err error) {
 	tmp := name + ".tmp"
 	defer func() {
@@ -109,7 +110,13 @@ func Replace(fsys FS, name string, data []byte) (err error) {
 			err = fmt.Errorf("replace %s: %w", name, err)
 		}
 	}()
-	f, err := fsys.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	const fresh = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
+	f, err := fsys.OpenFile(tmp, fresh, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if err = fsys.Remove(tmp); err == nil {
+			f, err = fsys.OpenFile(tmp, fresh, 0o600)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -17,12 +17,21 @@ import (
 // TestReplaceAtEveryCrash ends the process at every operation of Replace, before
 // it and, in a write, in the middle, and cuts the power as well.
 func TestReplaceAtEveryCrash(t *testing.T) {
+	t.Run("clean", func(t *testing.T) { replaceAtEveryCrash(t, false) })
+	t.Run("after a crash", func(t *testing.T) { replaceAtEveryCrash(t, true) })
+}
+
+// replaceAtEveryCrash begins, when leftover, beside a temporary file of before.
+func replaceAtEveryCrash(t *testing.T, leftover bool) {
 	before, after := bytes.Repeat([]byte("old "), 500), bytes.Repeat([]byte("new "), 700)
 	for at := int64(1); ; at++ {
 		crashed := false
 		for seed := range uint64(40) {
 			d := disktest.New()
 			d.SetBytes("/d/state", before)
+			if leftover {
+				d.SetBytes("/d/state.tmp", []byte("torn"))
+			}
 			var first int64
 			d.Hook(func(op disktest.Op) error {
 				if first == 0 {
@@ -114,6 +123,45 @@ func TestReplaceOnTheMachinesDisk(t *testing.T) {
 	}
 	if _, err := disk.ReadFile(disk.OS{}, name+".tmp"); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("a temporary file: %v", err)
+	}
+}
+
+// What lies in the place of the temporary file lends the new one neither its mode
+// nor what it links to.
+func TestReplaceTrustsNoLeftover(t *testing.T) {
+	for kind, leave := range map[string]func(tmp, victim string) error{
+		"open to all": func(tmp, _ string) error {
+			return errors.Join(os.WriteFile(tmp, []byte("a longer one"), 0o600), os.Chmod(tmp, 0o666))
+		},
+		"a link":         func(tmp, victim string) error { return os.Symlink(victim, tmp) },
+		"a link to none": func(tmp, victim string) error { return os.Symlink(victim+"-none", tmp) },
+		"a second name":  func(tmp, victim string) error { return os.Link(victim, tmp) },
+		"a pipe":         func(tmp, _ string) error { return syscall.Mkfifo(tmp, 0o666) },
+		"a directory":    func(tmp, _ string) error { return os.Mkdir(tmp, 0o700) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			name, victim := filepath.Join(dir, "state"), filepath.Join(dir, "victim")
+			if err := os.WriteFile(victim, []byte("theirs"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := leave(name+".tmp", victim); err != nil {
+				t.Fatal(err)
+			}
+			if err := disk.Replace(disk.OS{}, name, []byte("new")); err != nil {
+				t.Fatal(err)
+			}
+			info, err := os.Lstat(name)
+			if err != nil || info.Mode() != 0o600 {
+				t.Errorf("mode %v, %v", info.Mode(), err)
+			}
+			if got, err := os.ReadFile(victim); err != nil || string(got) != "theirs" {
+				t.Errorf("the other file holds %q, %v", got, err)
+			}
+			if _, err := os.Stat(victim + "-none"); err == nil {
+				t.Error("a file was made where the link leads")
+			}
+		})
 	}
 }
 

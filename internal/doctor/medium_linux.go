@@ -55,6 +55,22 @@ func writable(dir string) error {
 	return nil
 }
 
+// usable tells whether this user may read a file, and write it; a directory has to
+// be searched, too.
+func usable(path string, write, dir bool) error {
+	mode := uint32(unix.R_OK)
+	if write {
+		mode |= unix.W_OK
+	}
+	if dir {
+		mode |= unix.X_OK
+	}
+	if err := unix.Access(path, mode); err != nil {
+		return &fs.PathError{Op: "use", Path: path, Err: err}
+	}
+	return nil
+}
+
 func alive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -19,5 +19,18 @@ func writable(dir string) error {
 	return err
 }
 
+// usable tells what this user may do only by trying.
+func usable(path string, write, dir bool) error {
+	flag := os.O_RDONLY
+	if write && !dir {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // alive cannot be told everywhere: the lock is asked.
 func alive(int) bool { return true }

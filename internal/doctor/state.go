@@ -33,7 +33,7 @@ func State(dir string) []Finding {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		all[0] = warning(stateWhat, fmt.Sprintf("chmod -R go-rwx %q", dir), "%s has mode %04o: others can get at records and tokens", dir, mode)
 	}
-	all = append(all, try(dir)...)
+	all = append(append(all, within(dir)...), try(dir)...)
 	return append(all, medium(dir)...)
 }
 

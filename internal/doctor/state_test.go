@@ -66,6 +66,29 @@ func TestStateDirectoryToBeMade(t *testing.T) {
 	}
 }
 
+func TestLog(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "x.log")
+	expect(t, []Finding{Log(file), Log(dir), Log(filepath.Join(dir, "none", "x.log")), Log(os.DevNull)},
+		"ok log file: x.log can be written", "failed log file: is a directory", "failed log file: it cannot be made: ", "ok log file: ")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it was made")
+	}
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, []Finding{Log(file), Log(filepath.Join(file, "below"))}, "ok log file: x.log can be written", "failed log file: not a directory")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "x" {
+		t.Errorf("changed: %q, %v", text, err)
+	}
+	if os.Getuid() != 0 {
+		if err := os.Chmod(file, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, []Finding{Log(file)}, "failed log file: permission denied")
+	}
+}
+
 // Only what names a process of this machine that has ended is known to be free.
 func TestGone(t *testing.T) {
 	if runtime.GOOS != "linux" {

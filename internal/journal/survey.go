@@ -17,6 +17,16 @@ type Stock struct {
 	Unknown     int         // records with an intent and no answer; those in flight are among them
 	UnknownFrom []FileCount // where these were read, most first
 	Runs        []Run       // oldest first
+	index       *index
+}
+
+// Took reports whether the key was acked and is not forgotten yet.
+func (s Stock) Took(key string) bool {
+	if s.index == nil {
+		return false
+	}
+	n, ok := s.index.byKey(s.index.hash(key))
+	return ok && s.index.at(n).fate() == acked
 }
 
 // FileCount counts records by the file they were read from.
@@ -39,7 +49,7 @@ func Survey(fsys disk.FS, dir string, since time.Time) (Stock, error) {
 		return err
 	})
 	s.Report, s.Bad, s.Acked, s.Unknown = report, l.bad, l.count(acked), l.count(unknown)
-	s.UnknownFrom = l.index.unknownFrom()
+	s.UnknownFrom, s.index = l.index.unknownFrom(), l.index
 	return s, err
 }
 

@@ -39,7 +39,22 @@ type Config struct {
 	// though nothing is wrong with the first.
 	CanaryFallback float64
 	Quota          map[int]Quota // by index of the path
+
+	// Notify hears what changed for a path, once, when the next call finds it;
+	// until is the end of a window that began. It is called outside the lock, by
+	// whoever called, and must return at once. nil: nobody.
+	Notify func(path int, n News, until time.Time)
 }
+
+// News is a change that people may want to hear of.
+type News int
+
+// The news.
+const (
+	WindowBegan News = iota // of maintenance, also when a run begins in it
+	WindowEnded
+	QuotaSpent // that in bytes: for this run the path is out
+)
 
 // Quota bounds what a metered path carries. Zero values bound nothing.
 type Quota struct {
@@ -74,13 +89,37 @@ func NewChooser(cfg Config) *Chooser {
 // it. The caller goes by the first
 // whose breaker lets it, tells of those that did not with Refused, and of the
 // end of the request with Done. u, uniform in [0, 1), selects the requests that
-// try a path.
-func (c *Chooser) Order(now time.Time, u float64) []int {
+// try a path: then trial is true, and the first is not the best.
+func (c *Chooser) Order(now time.Time, u float64) (order []int, trial bool) {
+	c.move(func(s state) state {
+		s, order, trial = c.cfg.order(s, now, u)
+		return s
+	})
+	return order, trial
+}
+
+// move goes to the next state and tells what is new in it. The paths of a state
+// that was kept do not change any more.
+func (c *Chooser) move(next func(state) state) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	var order []int
-	c.state, order = c.cfg.order(c.state, now, u)
-	return order
+	was := c.state.paths
+	c.state = next(c.state)
+	is := c.state.paths
+	c.mu.Unlock()
+	if c.cfg.Notify == nil {
+		return
+	}
+	for i := range is {
+		if is[i].inWindow && !was[i].inWindow {
+			c.cfg.Notify(i, WindowBegan, is[i].window.end)
+		}
+		if was[i].inWindow && !is[i].inWindow {
+			c.cfg.Notify(i, WindowEnded, time.Time{})
+		}
+		if q := c.cfg.Quota[i].Bytes; q > 0 && was[i].bytes < q && is[i].bytes >= q {
+			c.cfg.Notify(i, QuotaSpent, time.Time{})
+		}
+	}
 }
 
 // Closed returns the window that closes a path at now, joined with those that
@@ -113,17 +152,19 @@ func (c *Chooser) InWindow(path int, now time.Time) bool {
 // Refused tells that the breaker of a path let a request not through, and when
 // to ask it again. The path is not trusted from then on.
 func (c *Chooser) Refused(path int, retryAt, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = c.cfg.refused(c.state, path, retryAt, now)
+	c.move(func(s state) state { return c.cfg.refused(s, path, retryAt, now) })
+}
+
+// Asked tells that the server of a path asked everyone to wait until then. It
+// counts for Stood alone.
+func (c *Chooser) Asked(path int, until, now time.Time) {
+	c.move(func(s state) state { return c.cfg.asked(s, path, until, now) })
 }
 
 // Done tells the end of a request by a path and how many bytes it had. A neutral
 // one without bytes counts as never sent.
 func (c *Chooser) Done(path int, v Verdict, bytes int, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.state = c.cfg.done(c.state, path, v, bytes, now)
+	c.move(func(s state) state { return c.cfg.done(s, path, v, bytes, now) })
 }
 
 // PathStatus is how one path stands.
@@ -134,6 +175,7 @@ type PathStatus struct {
 	Until    time.Time // end of the window it is in; else zero
 
 	Sent, Bytes int64 // requests that went by it, and their bytes
+	Spent       bool  // its quota allows no more
 
 	// OnFallbackSince is since when requests go by this path in place of the
 	// first; zero if they do not. FallbackTotal is for how long they did in all.
@@ -145,10 +187,12 @@ type PathStatus struct {
 func (c *Chooser) Status(now time.Time) []PathStatus {
 	s := c.at(now)
 	all := make([]PathStatus, len(s.paths))
+	total := s.total()
 	for i, p := range s.paths {
 		all[i] = PathStatus{
 			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.window.holds(now),
 			Sent: p.sent, Bytes: p.bytes, FallbackTotal: p.onFallback,
+			Spent: !c.cfg.Quota[i].allows(p.sent, p.bytes, total),
 		}
 		if p.window.holds(now) {
 			all[i].Until = p.window.end
@@ -162,7 +206,7 @@ func (c *Chooser) Status(now time.Time) []PathStatus {
 
 // FallbackFor returns for how long up to now requests went by another path than
 // the first: planned while that was inside a window, else unplanned. Single
-// requests that try a path do not count.
+// requests that try a path do not count, nor does time that Stood tells of.
 func (c *Chooser) FallbackFor(now time.Time) (planned, unplanned time.Duration) {
 	s := c.at(now)
 	return s.planned, s.unplanned

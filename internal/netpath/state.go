@@ -14,6 +14,7 @@ type state struct {
 	since              time.Time // head is it since then; zero before the first change
 	seen               time.Time // when the times on a fallback were last summed
 	planned, unplanned time.Duration
+	still              []Still
 }
 
 // pathState is what is known of one path. The zero value is one that is trusted.
@@ -31,6 +32,7 @@ type pathState struct {
 
 	sent, bytes int64
 	onFallback  time.Duration // it was the head in place of the first path
+	askedUntil  time.Time     // its server wants nothing until then
 }
 
 // span is the window a path was in at the moment at, or the next then. A zero end
@@ -51,11 +53,16 @@ const (
 	steady      = 10 * time.Minute // of trust that take one doubling back
 )
 
-// at brings s up to now: it sums the time on a fallback and looks at the windows.
+// at brings s up to now: it sums the times on a fallback and of standing still, and
+// looks at the windows.
 // What it returns shares nothing with s.
 func (c Config) at(s state, now time.Time) state {
 	s.paths = slices.Clone(s.paths)
-	if d := now.Sub(s.seen); s.head > 0 && d > 0 { // not after a clock that was set back
+	causes, stood := c.stood(s, now)
+	if stood > 0 {
+		s.still = added(s.still, causes, stood)
+	}
+	if d := now.Sub(s.seen) - stood; s.head > 0 && d > 0 { // not after a clock that was set back
 		s.paths[s.head].onFallback += d
 		if s.paths[0].inWindow {
 			s.planned += d
@@ -103,10 +110,7 @@ func (s state) headed(c Config, now time.Time) state {
 // outside a window before inside, trusted before untrusted before shut, then as
 // configured.
 func (c Config) preference(s state, now time.Time) []int {
-	var total int64
-	for _, p := range s.paths {
-		total += p.sent
-	}
+	total := s.total()
 	order := make([]int, 0, len(s.paths))
 	for i, p := range s.paths {
 		if c.Quota[i].allows(p.sent, p.bytes, total) && !p.closing.holds(now) {
@@ -117,6 +121,14 @@ func (c Config) preference(s state, now time.Time) []int {
 		return cmp.Compare(s.paths[i].rank(now), s.paths[j].rank(now))
 	})
 	return order
+}
+
+// total returns how many requests went by all paths.
+func (s state) total() (n int64) {
+	for _, p := range s.paths {
+		n += p.sent
+	}
+	return n
 }
 
 func (p pathState) rank(now time.Time) int {
@@ -135,12 +147,12 @@ func (p pathState) rank(now time.Time) int {
 
 // order is the preference for one request, with a path in front that the request
 // is to try. u is uniform in [0, 1).
-func (c Config) order(s state, now time.Time, u float64) (state, []int) {
+func (c Config) order(s state, now time.Time, u float64) (next state, order []int, trial bool) {
 	s = c.at(s, now)
-	order := c.preference(s, now)
+	order = c.preference(s, now)
 	at := c.trial(s, order, now, u)
 	if at < 0 {
-		return s, order
+		return s, order, false
 	}
 	i := order[at]
 	copy(order[1:], order[:at])
@@ -148,7 +160,7 @@ func (c Config) order(s state, now time.Time, u float64) (state, []int) {
 	if p := &s.paths[i]; p.untrusted && !now.Before(p.trialAt) {
 		p.shut, p.trialAt = false, now.Add(c.pace(*p))
 	}
-	return s.headed(c, now), order
+	return s.headed(c, now), order, at > 0
 }
 
 // trial returns which of order a request is to try first, or -1. A path inside

@@ -57,7 +57,7 @@ func TestModel(t *testing.T) {
 			"order": func(t *rapid.T) {
 				var order []int
 				step(func(s state) (next state) {
-					next, order = cfg.order(s, now, rapid.Float64Range(0, 0.999).Draw(t, "u"))
+					next, order, _ = cfg.order(s, now, rapid.Float64Range(0, 0.999).Draw(t, "u"))
 					return next
 				})
 				var usable []int
@@ -161,7 +161,8 @@ func (w *world) run(d time.Duration, perSecond int, up func(time.Duration) bool)
 }
 
 func (w *world) request(up bool) {
-	for _, i := range w.c.Order(w.now, w.rng.Float64()) {
+	order, _ := w.c.Order(w.now, w.rng.Float64())
+	for _, i := range order {
 		next, ok, retryAt := w.cfg.Allow(w.breakers[i], w.now, w.rng.Float64())
 		w.breakers[i] = next
 		if !ok {
@@ -206,7 +207,7 @@ func TestFlapping(t *testing.T) {
 			w.run(time.Second, perSecond, well)
 		}
 		t.Logf("%d/s: back after %s", perSecond, w.now.Sub(from))
-		if order := w.c.Order(w.now, 0.5); order[0] != 0 {
+		if order, _ := w.c.Order(w.now, 0.5); order[0] != 0 {
 			t.Errorf("%d/s: trusted, and order %v", perSecond, order)
 		}
 	}

@@ -31,6 +31,21 @@ func (ws Windows) Closing() Windows {
 	return closing
 }
 
+// Past returns when work of some length is done that begins at from and rests
+// inside the windows of path; of windows that never end, a time more than a week
+// ahead.
+func (ws Windows) Past(path string, from time.Time, work time.Duration) time.Time {
+	for {
+		start, end, ok := ws.span(path, from)
+		if free := max(0, start.Sub(from)); !ok || work <= free {
+			return from.Add(work)
+		} else if work -= free; !start.After(from) && end.Sub(from) >= endless {
+			return end
+		}
+		from = end
+	}
+}
+
 func (ws Windows) spanAt(path string, t time.Time) span {
 	start, end, _ := ws.span(path, t)
 	return span{t, start, end}

@@ -46,6 +46,9 @@ func (a answer) grant() (grant, error) {
 	if err != nil {
 		return grant{}, fmt.Errorf("the answer's access_token %w", err)
 	}
+	if err := Valid(value); err != nil {
+		return grant{}, fmt.Errorf("the answer's access_token %w", err)
+	}
 	life := lifetime(string(a.ExpiresIn))
 	return grant{value: value, lifetime: life, left: life}, nil
 }
@@ -74,7 +77,11 @@ func judge(status int, header http.Header, body []byte, mask func(string) string
 		a = answer{}
 	}
 	if status == http.StatusOK && a.Error == "" {
-		if !ok {
+		coding := header.Get("Content-Encoding")
+		switch {
+		case !ok && coding != "":
+			return a, unavailable(mask(fmt.Sprintf("the token endpoint's answer is compressed (%s), which was not asked for", coding)))
+		case !ok:
 			return a, unavailable("the token endpoint's answer is not the JSON of a token")
 		}
 		if _, err := a.grant(); err != nil {
@@ -83,6 +90,9 @@ func judge(status int, header http.Header, body []byte, mask func(string) string
 		return a, nil
 	}
 	text := fmt.Sprintf("token endpoint answered %d", status)
+	if status/100 == 3 {
+		text += " (redirects are not followed)"
+	}
 	if a.Error != "" {
 		text += " " + a.Error
 	}

@@ -1,3 +1,5 @@
+//go:build unix
+
 package oauth
 
 import (
@@ -6,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +79,7 @@ func TestCacheFaults(t *testing.T) {
 		t.Errorf("%q", warnings)
 	}
 	cfg.CacheFile = filepath.Join(dir, "none", "token.json")
-	if _, err := source(t, cfg).Token(t.Context()); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "none") {
+	if _, err := source(t, cfg).Token(t.Context()); !errors.Is(err, ErrCache) || !strings.Contains(err.Error(), "none") {
 		t.Error(err)
 	}
 }
@@ -103,7 +106,108 @@ func TestRotationGoesOnInMemory(t *testing.T) {
 		}
 	}
 	k, err := load(disk.OS{}, cfg.CacheFile, c.who)
-	if err != nil || k.refresh.Reveal() != "CANARY-refresh-4" || warned != 2 || !c.rotated.IsZero() {
+	if err != nil || k.refresh.Reveal() != "CANARY-refresh-4" || warned != 2 || c.unsaved {
 		t.Errorf("%q, %v, %d warnings", k.refresh.Reveal(), err, warned)
+	}
+}
+
+// What could not be kept is written as soon as it can be, while the token is used
+// and at the end, but not over what another process has kept since.
+func TestWhatWasNotKeptIsTriedAgain(t *testing.T) {
+	for name, last := range map[string]func(t *testing.T, s Source, c *client){
+		"while it is used": func(t *testing.T, s Source, c *client) {
+			c.fsys = disk.OS{}
+			get(t, s) // too soon
+			if !c.unsaved {
+				t.Error("tried again at once")
+			}
+			time.Sleep(minInterval)
+			get(t, s)
+		},
+		"at the end": func(_ *testing.T, s Source, c *client) {
+			c.fsys = disk.OS{}
+			s.(keeper).Keep()
+		},
+		"not at all": func(t *testing.T, s Source, c *client) {
+			s.(keeper).Keep()
+			if !c.unsaved {
+				t.Error("it passes for kept on a full disk")
+			}
+			c.fsys = disk.OS{}
+			s.(keeper).Keep()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &endpoint{rotating: true, strict: true, refresh: "CANARY-refresh", expires: "3600"}
+				cfg := serve(t, e)
+				cfg.RefreshToken, cfg.CacheFile = secret.New("CANARY-refresh"), filepath.Join(t.TempDir(), "token.json")
+				var lost []string
+				cfg.Lost = func(s string) { lost = append(lost, s) }
+				s := source(t, cfg)
+				c := s.(keeper).client
+				c.fsys = full{disk.OS{}}
+				get(t, s)
+				if len(lost) != 1 || !strings.Contains(lost[0], "disk full") {
+					t.Fatalf("%q", lost)
+				}
+				last(t, s, c)
+				k, err := load(disk.OS{}, cfg.CacheFile, c.who)
+				if err != nil || k.refresh.Reveal() != "CANARY-refresh-1" || c.unsaved || len(lost) != 2 {
+					t.Errorf("%q, %v, unsaved %v, %q", k.refresh.Reveal(), err, c.unsaved, lost)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatOthersKeptStands(t *testing.T) {
+	e := &endpoint{rotating: true, refresh: "CANARY-refresh", expires: "3600"}
+	cfg := serve(t, e)
+	cfg.RefreshToken, cfg.CacheFile = secret.New("CANARY-refresh"), filepath.Join(t.TempDir(), "token.json")
+	s := source(t, cfg)
+	c := s.(keeper).client
+	c.fsys = full{disk.OS{}}
+	get(t, s)
+	if err := save(disk.OS{}, cfg.CacheFile, c.who, kept{access: secret.New("CANARY-a"), refresh: secret.New("CANARY-later")}); err != nil {
+		t.Fatal(err)
+	}
+	c.fsys = disk.OS{}
+	s.(keeper).Keep()
+	if k, err := load(disk.OS{}, cfg.CacheFile, c.who); err != nil || k.refresh.Reveal() != "CANARY-later" || c.unsaved {
+		t.Errorf("%q, %v", k.refresh.Reveal(), err)
+	}
+}
+
+// A cache that cannot be used ends a run at its first token; later the run goes on
+// in memory, with the refresh token that was in the file.
+func TestCacheThatCannotBeUsed(t *testing.T) {
+	pipe := func(name string) error { return syscall.Mkfifo(name, 0o600) }
+	dir := func(name string) error { return os.Mkdir(name, 0o700) }
+	for name, c := range map[string]struct {
+		spoil  func(string) error
+		suffix string
+	}{"a pipe": {pipe, ""}, "a directory": {dir, ""}, "a lock that is a pipe": {pipe, ".lock"}, "a lock that is a directory": {dir, ".lock"}} {
+		t.Run(name, func(t *testing.T) {
+			e := &endpoint{rotating: true, strict: true, refresh: "CANARY-refresh", expires: "3600"}
+			cfg := serve(t, e)
+			cfg.RefreshToken, cfg.CacheFile = secret.New("CANARY-refresh"), filepath.Join(t.TempDir(), "token.json")
+			s := source(t, cfg)
+			first := get(t, s)
+			_ = os.Remove(cfg.CacheFile + c.suffix)
+			if err := c.spoil(cfg.CacheFile + c.suffix); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source(t, cfg).Token(t.Context()); !errors.Is(err, ErrCache) || !strings.Contains(err.Error(), cfg.CacheFile) {
+				t.Errorf("at the start: %v", err)
+			}
+			tok, err := s.Refuse(t.Context(), first.Generation, "primary")
+			if err != nil || tok.Value.Reveal() != "CANARY-access-2" {
+				t.Errorf("in mid-run: %q, %v", tok.Value.Reveal(), err)
+			}
+			if n := e.count(); n != 2 {
+				t.Errorf("%d requests", n)
+			}
+		})
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
-	"trafficup/internal/atomicfile"
 	"trafficup/internal/disk"
 	"trafficup/internal/secret"
 )
@@ -32,14 +32,17 @@ type Config struct {
 	TokenURL     string // https, or http to this machine
 	ClientID     string
 	ClientSecret secret.Secret
-	RefreshToken secret.Secret // when set, tokens are granted for it, else for the client's secret
+	RefreshToken secret.Secret                 // when set, tokens are granted for it, else for the client's secret
+	Reread       func() (secret.Secret, error) // the client's secret as it is now, asked when it was denied; nil: it stays
 	Scopes       []string
 	Audience     string
 	AuthStyle    AuthStyle
 
 	// CacheFile keeps the token from run to run and shares it between processes,
 	// under a lock, CacheFile.lock. A refresh token that the server replaces at
-	// each use is lost with the process unless there is one.
+	// each use is lost with the process unless there is one. Where the file cannot
+	// be used a source's first token is ErrCache; later the run goes on in memory,
+	// and the file is tried again.
 	CacheFile string
 
 	MinInterval time.Duration // between requests, unless a token is refused; 10 s
@@ -51,6 +54,7 @@ type Config struct {
 	Dial  func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer's
 
 	Warn func(string) // told when the cache file fails; nil: nobody
+	Lost func(string) // told in its place when a refresh token may be lost with it, and when it is kept after all; nil: Warn
 }
 
 // OAuth2 returns the source of tokens that cfg describes. It connects to nothing.
@@ -72,7 +76,7 @@ func OAuth2(cfg Config) (Source, error) {
 		cfg.Timeout = 10 * time.Second
 	}
 	c := newClient(cfg)
-	return &refresher{fetch: c.fetch, timeout: 3 * cfg.Timeout, minInterval: cfg.MinInterval, ahead: cfg.Ahead}, nil
+	return keeper{&refresher{name: c.endpoint(), fetch: c.fetch, timeout: 3 * cfg.Timeout, minInterval: cfg.MinInterval, ahead: cfg.Ahead}, c}, nil
 }
 
 func (cfg Config) check() error {
@@ -105,7 +109,12 @@ type client struct {
 	masks secret.Redactor
 	fsys  disk.FS
 
-	rotated secret.Secret // the latest refresh token while it is in no file
+	mu      sync.Mutex    // held while a token is asked for
+	opened  bool          // guarded by mu; the cache file could be used once
+	last    kept          // guarded by mu; what was granted last
+	unsaved bool          // guarded by mu; it is in no file
+	before  secret.Secret // guarded by mu; the refresh token of the file when it was seen last
+	tried   time.Time     // guarded by mu; when last was to be saved
 }
 
 func newClient(cfg Config) *client {
@@ -121,6 +130,9 @@ func newClient(cfg Config) *client {
 	if c.Warn == nil {
 		c.Warn = func(string) {}
 	}
+	if c.Lost == nil {
+		c.Lost = c.Warn
+	}
 	c.masks.Add(cfg.ClientSecret)
 	c.masks.Add(secret.New(c.basic()))
 	// A token kept for another client, server or right must not be sent. Strings
@@ -134,37 +146,54 @@ func newClient(cfg Config) *client {
 // fetch returns the token of the cache file if it is another one than old, else
 // asks for one and keeps it before it is used.
 func (c *client) fetch(ctx context.Context, old secret.Secret) (grant, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var k kept
 	if c.CacheFile != "" {
-		// Waiting must not eat the time of the request: one that is cut off may
-		// cost the refresh token.
-		locking, cancel := context.WithTimeout(ctx, 2*c.Timeout)
-		defer cancel()
-		unlock, err := atomicfile.Lock(locking, c.CacheFile+".lock", "token")
+		found, unlock, ok, err := c.open(ctx)
 		if err != nil {
-			return grant{}, unavailable(err.Error())
+			return grant{}, err
 		}
-		defer func() { _ = unlock() }() // the kernel does it in the end
-		k, err = load(c.fsys, c.CacheFile, c.who)
-		if errors.Is(err, errCache) {
-			c.Warn(err.Error())
-		} else if err != nil {
-			return grant{}, unavailable(err.Error())
+		if k = found; ok {
+			defer unlock()
 		}
 		if g, ok := k.grant(old, time.Now()); ok {
-			c.masks.Add(g.value)
+			c.masks.AddToken(g.value)
 			return g, nil
 		}
 	}
-	for _, refresh := range []secret.Secret{c.rotated, k.refresh} { // the latest first
-		if !refresh.IsZero() {
-			return c.renew(ctx, refresh)
+	refresh := c.RefreshToken
+	for _, later := range []secret.Secret{c.last.refresh, k.refresh} {
+		if !later.IsZero() {
+			refresh = later
 		}
 	}
-	return c.renew(ctx, c.RefreshToken)
+	if c.unsaved {
+		refresh = c.last.refresh
+	}
+	g, err := c.renew(ctx, refresh)
+	if errors.Is(err, ErrDenied) && c.changed() {
+		return c.renew(ctx, refresh)
+	}
+	return g, err
 }
 
-// renew asks for a token and keeps it.
+// changed takes the client's secret anew, and says whether it is another one.
+func (c *client) changed() bool {
+	if c.Reread == nil {
+		return false
+	}
+	s, err := c.Reread()
+	if err != nil || s.Equal(c.ClientSecret) {
+		return false
+	}
+	c.ClientSecret = s
+	c.masks.Add(s)
+	c.masks.Add(secret.New(c.basic()))
+	return true
+}
+
+// renew asks for a token and keeps it. requires mu.
 func (c *client) renew(ctx context.Context, refresh secret.Secret) (grant, error) {
 	a, err := c.ask(ctx, refresh)
 	if err != nil {
@@ -179,22 +208,4 @@ func (c *client) renew(ctx context.Context, refresh secret.Secret) (grant, error
 	}
 	c.keep(g, refresh)
 	return g, nil
-}
-
-// keep makes a grant durable. When that fails the run goes on with what it has in
-// memory: the refresh token that is in the file has been used up either way.
-func (c *client) keep(g grant, refresh secret.Secret) {
-	c.rotated = refresh
-	if c.CacheFile == "" {
-		return
-	}
-	k := kept{access: g.value, refresh: refresh, received: time.Now().UTC()}
-	if g.lifetime > 0 {
-		k.expires = k.received.Add(g.lifetime)
-	}
-	if err := save(c.fsys, c.CacheFile, c.who, k); err != nil {
-		c.Warn(fmt.Sprintf("token is not kept: %v", err))
-		return
-	}
-	c.rotated = secret.Secret{}
 }

@@ -30,7 +30,7 @@ func TestFile(t *testing.T) {
 	if tok := get(t, s); tok.Value.Reveal() != "one" || tok.Generation != 1 {
 		t.Error(tok)
 	}
-	if _, err := s.Refuse(t.Context(), 1); !errors.Is(err, ErrSame) {
+	if _, err := s.Refuse(t.Context(), 1, "primary"); !errors.Is(err, ErrSame) {
 		t.Error(err)
 	}
 	write(t, path, "other\n")
@@ -61,10 +61,10 @@ func TestFile(t *testing.T) {
 	if tok := get(t, s); tok.Generation != 5 {
 		t.Error(tok)
 	}
-	if tok, err := s.Refuse(t.Context(), 5); err != nil || tok.Value.Reveal() != "third" {
+	if tok, err := s.Refuse(t.Context(), 5, "primary"); err != nil || tok.Value.Reveal() != "third" {
 		t.Error(tok, err)
 	}
-	if tok, err := s.Refuse(t.Context(), 1); err != nil || tok.Generation != 6 {
+	if tok, err := s.Refuse(t.Context(), 1, "primary"); err != nil || tok.Generation != 6 {
 		t.Error("a late refusal:", tok, err)
 	}
 	if err := os.Remove(path); err != nil {
@@ -73,7 +73,7 @@ func TestFile(t *testing.T) {
 	if tok := get(t, s); tok.Generation != 6 {
 		t.Error(tok)
 	}
-	if _, err := s.Refuse(t.Context(), 6); !errors.Is(err, ErrUnavailable) {
+	if _, err := s.Refuse(t.Context(), 6, "primary"); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
 	if len(warnings) != 1 {
@@ -123,12 +123,12 @@ func TestCommandIsRunOncePerRefusal(t *testing.T) {
 			t.Error(tok)
 		}
 		if want == 1 {
-			if _, err := s.Refuse(t.Context(), 1); err != nil {
+			if _, err := s.Refuse(t.Context(), 1, "primary"); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if _, err := s.Refuse(t.Context(), 2); !errors.Is(err, ErrSame) {
+	if _, err := s.Refuse(t.Context(), 2, "primary"); !errors.Is(err, ErrSame) {
 		t.Error(err)
 	}
 }
@@ -136,7 +136,7 @@ func TestCommandIsRunOncePerRefusal(t *testing.T) {
 func TestCommandHasADeadline(t *testing.T) {
 	s := Command([]string{"/bin/sh", "-c", "sleep 3 & sleep 3"}).(*refresher)
 	s.timeout = 50 * time.Millisecond
-	if _, err := s.Token(t.Context()); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "deadline") {
+	if _, err := s.Token(t.Context()); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/bin/sh: has not answered for 100ms") {
 		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ func generations(t *rapid.T) {
 		}
 		fetches++
 		last = time.Now()
-		time.Sleep(time.Second)
+		time.Sleep(patience / 2)
 		if down {
 			return grant{}, unavailable("down")
 		}
@@ -77,7 +77,7 @@ func generations(t *rapid.T) {
 		"refuse": func(*rapid.T) {
 			before := fetches
 			refusing = true
-			tok, err := r.Refuse(ctx, seen)
+			tok, err := r.Refuse(ctx, seen, "primary")
 			if !errors.Is(err, ErrSame) && seen > 0 {
 				refused[seen] = true
 			}
@@ -91,7 +91,7 @@ func generations(t *rapid.T) {
 		},
 		"refuse late": func(t *rapid.T) {
 			if seen > 1 {
-				look(r.Refuse(ctx, rapid.Uint64Range(1, seen-1).Draw(t, "generation")))
+				look(r.Refuse(ctx, rapid.Uint64Range(1, seen-1).Draw(t, "generation"), "primary"))
 			}
 		},
 		"wait":   func(t *rapid.T) { time.Sleep(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "wait"))) },

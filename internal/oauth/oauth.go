@@ -11,6 +11,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -28,20 +29,22 @@ type Token struct {
 
 // Source gives tokens. Implementations are safe for concurrent use.
 //
-// The errors wrap ErrDenied, ErrUnavailable or ErrSame, or the cause of ctx's end.
+// The errors wrap one of the kinds below, or the cause of ctx's end.
 // An error that knows when to ask again has RetryAfter() (time.Duration, bool).
 // No error holds a secret.
 type Source interface {
 	// Token returns the token to send. It does not wait while there is one that
 	// is valid.
 	Token(ctx context.Context) (Token, error)
-	// Refuse tells that the API answered 401 to the token of that generation,
-	// and returns the one to try next. When there is a newer one already, that
-	// is it. The error is ErrSame when a new token would be refused as well.
-	Refuse(ctx context.Context, generation uint64) (Token, error)
-	// Accept tells that the API took the token of that generation: when it is
-	// refused later, another may help.
-	Accept(generation uint64)
+	// Refuse tells that the API answered 401 to the token of that generation on a
+	// path, and returns the one to try next. When there is a newer one already,
+	// that is it. The error is ErrSame when a new token would be refused as well,
+	// and ErrPath when it is the path that refuses what others take.
+	Refuse(ctx context.Context, generation uint64, path string) (Token, error)
+	// Accept tells that the API did not refuse the token of that generation on a
+	// path: when it is refused later, another may help. took says that it took a
+	// record with it, which no gateway before it can do.
+	Accept(generation uint64, path string, took bool)
 }
 
 var (
@@ -53,7 +56,26 @@ var (
 	// ErrSame tells that the API refuses tokens that are fresh, or that there is
 	// no other than the one it refused.
 	ErrSame = errors.New("fresh token refused")
+	// ErrPath tells that one path of the API refuses a token which another takes.
+	ErrPath = errors.New("token refused that another path takes")
+	// ErrCache tells that the cache file cannot be used: this machine is at fault,
+	// and not for a while. Only a source's first tokens end with it.
+	ErrCache = errors.New("token cache cannot be used")
 )
+
+// Valid tells whether value can be a bearer token (RFC 6750, section 2.1, and what
+// else goes without blanks): not a whole header, nor a document.
+func Valid(value secret.Secret) error {
+	switch v := value.Reveal(); {
+	case len(v) > 6 && strings.EqualFold(v[:7], "Bearer "):
+		return errors.New("begins with Bearer; leave the word out")
+	case len(v) > secret.Longest:
+		return fmt.Errorf("is longer than %d KiB", secret.Longest>>10)
+	case strings.ContainsAny(v, " \t\"{}"):
+		return errors.New("is no token: it has blanks, quotes or braces")
+	}
+	return nil
+}
 
 // Static returns the source of one token that never changes.
 func Static(value secret.Secret) Source {
@@ -64,9 +86,9 @@ type static struct{ token Token }
 
 func (s static) Token(context.Context) (Token, error) { return s.token, nil }
 
-func (s static) Accept(uint64) {}
+func (s static) Accept(uint64, string, bool) {}
 
-func (s static) Refuse(context.Context, uint64) (Token, error) { return Token{}, ErrSame }
+func (s static) Refuse(context.Context, uint64, string) (Token, error) { return Token{}, ErrSame }
 
 // failure is an error of one of the kinds above.
 type failure struct {

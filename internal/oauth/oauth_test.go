@@ -24,7 +24,7 @@ func TestRefusalsLeadToOneRequest(t *testing.T) {
 		for i := range 100 {
 			wg.Go(func() {
 				time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some come late
-				tok, err := s.Refuse(t.Context(), first.Generation)
+				tok, err := s.Refuse(t.Context(), first.Generation, "primary")
 				if err != nil || tok.Value.Reveal() != "CANARY-access-2" || tok.Generation != 2 {
 					t.Errorf("%q, %d, %v", tok.Value.Reveal(), tok.Generation, err)
 				}
@@ -47,7 +47,7 @@ func TestAlwaysRefused(t *testing.T) {
 				tok := get(t, s)
 				for range 10 {
 					var err error
-					if tok, err = s.Refuse(t.Context(), tok.Generation); err != nil {
+					if tok, err = s.Refuse(t.Context(), tok.Generation, "primary"); err != nil {
 						if !errors.Is(err, ErrSame) {
 							t.Error(err)
 						}
@@ -63,7 +63,7 @@ func TestAlwaysRefused(t *testing.T) {
 		}
 		// A token that served for a while may be revoked like any other.
 		time.Sleep(minInterval)
-		if tok, err := s.Refuse(t.Context(), 2); err != nil || tok.Generation != 3 {
+		if tok, err := s.Refuse(t.Context(), 2, "primary"); err != nil || tok.Generation != 3 {
 			t.Errorf("%v, %v", tok, err)
 		}
 	})
@@ -80,7 +80,7 @@ func TestSameTokenAgain(t *testing.T) {
 		if tok := get(t, s); tok.Generation != 1 || time.Until(tok.Expires) != 100*time.Second {
 			t.Errorf("%v", tok)
 		}
-		if _, err := s.Refuse(t.Context(), 1); !errors.Is(err, ErrSame) {
+		if _, err := s.Refuse(t.Context(), 1, "primary"); !errors.Is(err, ErrSame) {
 			t.Error(err)
 		}
 	})
@@ -151,7 +151,7 @@ func TestExpiredTokenOfShortLife(t *testing.T) {
 		tok := get(t, s)
 		for range 5 { // expired and refused each time: no proof that a fresh one is refused
 			time.Sleep(2 * time.Second)
-			next, err := s.Refuse(t.Context(), tok.Generation)
+			next, err := s.Refuse(t.Context(), tok.Generation, "primary")
 			if err != nil || next.Generation != tok.Generation+1 {
 				t.Fatalf("%v, %v", next, err)
 			}
@@ -198,7 +198,7 @@ func TestRefusedTokenIsNotGivenOutAgain(t *testing.T) {
 		get(t, s)
 		e.do(says(503, ""))
 		for range 3 {
-			if _, err := s.Refuse(t.Context(), 1); !errors.Is(err, ErrUnavailable) {
+			if _, err := s.Refuse(t.Context(), 1, "primary"); !errors.Is(err, ErrUnavailable) {
 				t.Error(err)
 			}
 			if _, err := s.Token(t.Context()); !errors.Is(err, ErrUnavailable) {
@@ -245,7 +245,10 @@ func TestAnswers(t *testing.T) {
 		"429":                 {says(429, ""), ErrUnavailable, "429"},
 		"bare 400":            {says(400, "<html>CANARY-secret"), ErrUnavailable, "400"},
 		"404":                 {says(404, ""), ErrUnavailable, "404"},
-		"redirect":            {says(307, "", "Location", "http://127.0.0.1/token"), ErrUnavailable, "307"},
+		"redirect":            {says(307, "", "Location", "http://127.0.0.1/token"), ErrUnavailable, "307 (redirects are not followed)"},
+		"gzip":                {says(200, "\x1f\x8b", "Content-Encoding", "gzip"), ErrUnavailable, "compressed (gzip)"},
+		"long token":          {says(200, `{"access_token":"`+strings.Repeat("CANARY", 1<<11)+`"}`), ErrUnavailable, "longer than 8 KiB"},
+		"header as token":     {says(200, `{"access_token":"Bearer CANARY"}`), ErrUnavailable, "leave the word out"},
 		"HTML":                {says(200, "<html>CANARY-secret"), ErrUnavailable, "not the JSON"},
 		"empty":               {says(200, "{}"), ErrUnavailable, "no access_token"},
 		"number":              {says(200, `{"access_token":123456789}`), ErrUnavailable, "not the JSON"},
@@ -262,7 +265,7 @@ func TestAnswers(t *testing.T) {
 		"echo": {func(w http.ResponseWriter, r *http.Request) {
 			says(401, `{"error":"`+r.Header.Get("Authorization")+`"}`)(w, r)
 		}, ErrDenied, "Basic ***"},
-		"slow": {func(http.ResponseWriter, *http.Request) { time.Sleep(15 * time.Second) }, ErrUnavailable, "deadline"},
+		"slow": {func(http.ResponseWriter, *http.Request) { time.Sleep(15 * time.Second) }, ErrUnavailable, "token endpoint 127.0.0.1: has not answered for 10s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -348,7 +351,7 @@ func TestStatic(t *testing.T) {
 	if tok := get(t, s); tok.Value.Reveal() != "x" || !tok.Expires.IsZero() {
 		t.Error(tok)
 	}
-	if _, err := s.Refuse(t.Context(), 1); !errors.Is(err, ErrSame) {
+	if _, err := s.Refuse(t.Context(), 1, "primary"); !errors.Is(err, ErrSame) {
 		t.Error(err)
 	}
 }
@@ -373,7 +376,7 @@ func TestTwoSourcesShareACache(t *testing.T) {
 			wg.Wait()
 		}
 		both(func(s Source) (Token, error) { return s.Token(t.Context()) }, "CANARY-access-1")
-		both(func(s Source) (Token, error) { return s.Refuse(t.Context(), 1) }, "CANARY-access-2")
+		both(func(s Source) (Token, error) { return s.Refuse(t.Context(), 1, "primary") }, "CANARY-access-2")
 		time.Sleep(55 * time.Minute)
 		both(func(s Source) (Token, error) { return s.Token(t.Context()) }, "CANARY-access-2")
 		time.Sleep(10 * time.Second)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"trafficup/internal/secret"
@@ -23,6 +22,7 @@ type grant struct {
 // refresher keeps a token that can be fetched anew. There is one fetch at a time;
 // all who need its outcome wait for it.
 type refresher struct {
+	name string // of who is asked
 	// fetch gets a token. One that others have fetched will do when it is not
 	// old, the one in use. Only one fetch runs at a time.
 	fetch       func(ctx context.Context, old secret.Secret) (grant, error)
@@ -30,9 +30,8 @@ type refresher struct {
 	minInterval time.Duration // between fetches, unless a token is refused
 	ahead       float64       // part of the lifetime at whose beginning to refresh
 
-	accepted atomic.Uint64 // the generation that the API took last
-
 	mu        sync.Mutex
+	paths     standings     // guarded by mu
 	token     Token         // guarded by mu; generation 0: none yet
 	due       time.Time     // guarded by mu; when to refresh; zero: never
 	refused   bool          // guarded by mu; the API does not take the token
@@ -40,6 +39,7 @@ type refresher struct {
 	err       error         // guarded by mu; of the last fetch
 	notBefore time.Time     // guarded by mu; the next fetch
 	flight    chan struct{} // guarded by mu; closed when the fetch under way ends; nil: none
+	begun     time.Time     // guarded by mu; that fetch, or the last one
 }
 
 func (r *refresher) Token(ctx context.Context) (Token, error) {
@@ -48,23 +48,39 @@ func (r *refresher) Token(ctx context.Context) (Token, error) {
 	return r.get(ctx)
 }
 
-func (r *refresher) Refuse(ctx context.Context, generation uint64) (Token, error) {
+// witnessed is how long what another path took counts, in least intervals: one
+// that has not been used for longer cannot tell that a token is still good.
+const witnessed = 3
+
+func (r *refresher) Refuse(ctx context.Context, generation uint64, path string) (Token, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Whoever names another generation is late: somebody has refreshed already.
 	if generation == r.token.Generation && generation > 0 {
 		now := time.Now()
 		// The refusal of a token that has expired says nothing about the next.
-		if r.renewed && r.accepted.Load() != generation && !r.expired(now) && now.Sub(r.token.Received) < r.minInterval {
-			return Token{}, ErrSame
+		if !r.expired(now) {
+			passed := r.paths[path].passed
+			if r.paths.refuse(path, generation, witnessed*r.minInterval, now) {
+				return Token{}, ErrPath
+			}
+			if r.renewed && passed != generation && now.Sub(r.token.Received) < r.minInterval {
+				return Token{}, ErrSame
+			}
 		}
 		r.refused = true
 	}
 	return r.get(ctx)
 }
 
-// Accept is called for every answer, so it locks nothing.
-func (r *refresher) Accept(generation uint64) { r.accepted.Store(generation) }
+func (r *refresher) Accept(generation uint64, path string, took bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paths == nil {
+		r.paths = standings{}
+	}
+	r.paths.accept(path, generation, took, time.Now())
+}
 
 // get returns the token, after a fetch when there is none that may be used.
 // requires mu.
@@ -94,20 +110,30 @@ func (r *refresher) expired(now time.Time) bool {
 	return !r.token.Expires.IsZero() && !now.Before(r.token.Expires)
 }
 
+// patience is how long a fetch is waited for when the one before failed. It goes
+// on, but who waits has to see when waiting as such takes too long.
+const patience = time.Second
+
 // await waits for a fetch, which it starts when there is none. requires mu, which
 // it gives away meanwhile.
 func (r *refresher) await(ctx context.Context) error {
 	if r.flight == nil {
 		r.begin()
 	}
-	done := r.flight
+	done, begun, last := r.flight, r.begun, r.err
 	r.mu.Unlock()
 	defer r.mu.Lock()
+	var enough <-chan time.Time
+	if errors.Is(last, ErrUnavailable) {
+		enough = time.After(patience)
+	}
 	select {
 	case <-done:
 		return nil
+	case <-enough:
+		return last
 	case <-ctx.Done():
-		return fmt.Errorf("wait for a token: %w", context.Cause(ctx))
+		return fmt.Errorf("%s has not answered for %s: %w", r.name, time.Since(begun).Round(100*time.Millisecond), context.Cause(ctx))
 	}
 }
 
@@ -116,7 +142,7 @@ func (r *refresher) await(ctx context.Context) error {
 // was over. requires mu.
 func (r *refresher) begin() {
 	done, old := make(chan struct{}), r.token.Value
-	r.flight = done
+	r.flight, r.begun = done, time.Now()
 	go func() {
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.Background(), r.timeout)

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,20 +18,32 @@ import (
 func (c *client) ask(ctx context.Context, refresh secret.Secret) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	c.masks.Add(refresh)
+	c.masks.AddToken(refresh)
 	req, err := c.request(ctx, refresh)
 	if err != nil {
 		return answer{}, unavailable(err.Error())
 	}
 	status, header, body, err := c.roundTrip(req)
 	if err != nil {
-		return answer{}, unavailable(c.masks.Redact("token endpoint " + req.URL.Host + ": " + err.Error()))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("has not answered for %s", c.Timeout)
+		}
+		return answer{}, unavailable(c.masks.Redact(c.endpoint() + ": " + err.Error()))
 	}
 	if a, ok := decode(body); ok {
-		c.masks.Add(secret.New(a.AccessToken))
-		c.masks.Add(secret.New(a.RefreshToken))
+		c.masks.AddToken(secret.New(a.AccessToken))
+		c.masks.AddToken(secret.New(a.RefreshToken))
 	}
 	return judge(status, header, body, c.masks.Redact)
+}
+
+// endpoint names who is asked.
+func (cfg Config) endpoint() string {
+	u, err := url.Parse(cfg.TokenURL)
+	if err != nil {
+		return "token endpoint"
+	}
+	return "token endpoint " + u.Host
 }
 
 func (c *client) request(ctx context.Context, refresh secret.Secret) (*http.Request, error) {

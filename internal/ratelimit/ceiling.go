@@ -43,6 +43,9 @@ type ceiling struct {
 	since time.Time // of the counting: a moment with an empty bucket, or the first call
 	oks   int       // since then
 	wait  time.Time // nothing is sent before
+	paid  paid      // what is known when refusals carry a Retry-After
+
+	chance chance // whether refusals are about the rate at all; while it is cleared, wall is 0 and base the wall there was
 }
 
 // rate returns calls per second, which may be infinite, at an age of c.age - ago.
@@ -53,7 +56,7 @@ func (c *ceiling) rate(ago time.Duration) float64 {
 		x := age/c.climb().Seconds() - 1
 		return max(c.wall*(1+c.dip*x*x*x), lowest)
 	case c.base > 0:
-		return c.base * math.Exp2(age/rampStep.Seconds())
+		return c.base * math.Exp2(age/c.step().Seconds())
 	}
 	return math.Inf(1)
 }
@@ -66,7 +69,7 @@ func (c *ceiling) climb() time.Duration { return time.Duration(float64(climbTime
 func (c *ceiling) grow(d time.Duration) {
 	d = min(d, time.Duration(2*float64(time.Second)/c.rate(0)))
 	if c.wall == 0 {
-		d = min(d, rampStep)
+		d = min(d, c.step())
 	}
 	c.age += d
 }
@@ -81,23 +84,62 @@ func (c *ceiling) goodput(now time.Time) (float64, bool) {
 	return float64(c.oks) / d, c.oks >= enough
 }
 
+// ok counts a call that was not refused.
+func (c *ceiling) ok() {
+	c.oks++
+	if c.chance.ok() {
+		c.base = 0 // as before the first refusal
+	}
+}
+
+// step is the time in which the rate doubles on the ramp.
+func (c *ceiling) step() time.Duration {
+	if c.paid.pause > 0 {
+		return paidStep
+	}
+	return rampStep
+}
+
 // refused takes in the answer to a call that was sent, at rate calls per second,
-// at sent. Of a burst of refusals the first one counts.
-func (c *ceiling) refused(rate float64, sent, now time.Time) {
+// at sent. Of a burst of refusals the first one counts. after is the pause the
+// server asks for.
+func (c *ceiling) refused(rate float64, sent, now time.Time, after time.Duration) {
+	cleared := c.chance.share > 0
+	switch {
+	case after == 0 && c.chance.explains(c.cut, now):
+		return
+	case after > 0 && cleared:
+		c.chance.end(c.cut, now)
+	}
 	through, judged := c.goodput(now)
-	if sent.Before(c.cut) || sent.Before(c.wait) {
+	late := sent.Before(c.cut) || sent.Before(c.wait)
+	if until := now.Add(after); after > 0 && until.After(c.wait) {
+		c.wait = until
+	}
+	if late {
 		// The rest of a burst: the rate is cut, and what was sent while nothing was
 		// let through had passed before and waited for a permit. But a burst of some
 		// length also measures, and the first cut may have been far from enough.
-		if c.trust < 1 && judged && through < 0.8*c.wall {
+		if after == 0 && c.trust < 1 && judged && through < 0.8*c.wall {
 			c.wall = max(through, lowest)
 			c.cut, c.age = now, 0
 			c.trust = max(c.trust/2, leastTrust)
 		}
 		return
 	}
-	c.learn(rate, through, judged)
-	if judged || c.cut.IsZero() {
+	switch c.paid.pause = after; {
+	case after > 0:
+		c.learnPaid(rate, through, now.Sub(sent), now)
+	case cleared:
+		c.wall, c.dip = c.base, firstDip // it was the rate: back to the wall there was
+	default:
+		below := c.wall > 0 && c.rate(0) < 0.995*c.wall
+		c.learn(rate, through, judged)
+		if c.chance.clears(below, now) {
+			c.base, c.wall = c.wall, 0
+		}
+	}
+	if judged || after > 0 || c.cut.IsZero() {
 		c.since, c.oks = now, 0
 	}
 	c.cut, c.age = now, 0
@@ -108,7 +150,9 @@ func (c *ceiling) refused(rate float64, sent, now time.Time) {
 	if c.wall == 0 || c.dip >= firstDip/2 {
 		pause = max(pause, now.Sub(sent))
 	}
-	c.wait = now.Add(min(pause, time.Second))
+	if until := now.Add(min(pause, time.Second)); until.After(c.wait) {
+		c.wait = until
+	}
 }
 
 func (c *ceiling) learn(rate, through float64, judged bool) {

@@ -4,8 +4,10 @@ import (
 	"container/heap"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ type night struct {
 	jitter  func(n int) time.Duration                              // of the n-th call on its way there
 	change  func(at time.Duration, l *rate.Limiter, now time.Time) // the server's mood, before each call
 	headers headers                                                // what it says with each answer
+	after   time.Duration                                          // the Retry-After of a refusal; 0: none
+	seed    uint64                                                 // of the spread behind the gate
+	unlucky float64                                                // the part of the calls refused whatever the rate is
 }
 
 // answer is a call on its way back.
@@ -68,11 +73,16 @@ func (n night) play() score {
 		result  = score{make([]int, seconds), make([]int, seconds)}
 		begun   = 1
 		idle    = 1
+		line    = 0 // behind the gate, before the Steer
 		let     = 0 // through by the Steer, and waiting for a permit
 		climb   = newClimb(AdaptiveConfig{Min: n.workers, Max: n.workers})
 		held    = false
 		under   answers
 		calls   int
+		gate    Gate
+		parked  []time.Time // workers that found the gate closed
+		r       = rand.New(rand.NewPCG(n.seed, 2))
+		luck    = rand.New(rand.NewPCG(n.seed, 3))
 		now     = t0
 		arrived time.Time
 	)
@@ -88,10 +98,29 @@ func (n night) play() score {
 		if begun < n.workers {
 			d = t0.Add((doubled + 1) * 100 * time.Millisecond).Sub(now)
 		}
-		if idle > 0 {
+		// All who are free come to the gate; those it does not let pass come again.
+		for idle > 0 {
+			idle--
+			parked = append(parked, now)
+		}
+		for i := 0; i < len(parked); i++ {
+			if parked[i].After(now) {
+				d = min(d, parked[i].Sub(now))
+				continue
+			}
+			if wait := gate.Delay(now, r.Float64()); wait > 0 {
+				parked[i] = now.Add(wait)
+				d = min(d, wait)
+				continue
+			}
+			parked = slices.Delete(parked, i, i+1)
+			i--
+			line++
+		}
+		if line > 0 {
 			wait := s.ask(now, held)
 			if held = wait > 0; !held {
-				idle, let = idle-1, let+1
+				line, let = line-1, let+1
 			}
 			d = min(d, wait, look)
 		}
@@ -110,7 +139,7 @@ func (n night) play() score {
 			if n.change != nil {
 				n.change(there.Sub(t0), server, there)
 			}
-			a := answer{at: there.Add(n.rtt / 2), sent: now, refused: !server.AllowN(there, 1)}
+			a := answer{at: there.Add(n.rtt / 2), sent: now, refused: luck.Float64() < n.unlucky || !server.AllowN(there, 1)}
 			if n.headers != nil {
 				a.header = http.Header{}
 				n.headers(a.header, server, there, a.refused)
@@ -143,7 +172,8 @@ func (n night) play() score {
 		}
 		second := int(now.Sub(t0) / time.Second)
 		if a.refused {
-			s.Throttled(a.sent, now)
+			s.Throttled(a.sent, now, n.after)
+			gate.Close(now.Add(n.after), now)
 			result.refused[second]++
 		} else {
 			s.OK()

@@ -91,16 +91,18 @@ func (s *Steer) Rate(now time.Time) float64 {
 func (s *Steer) OK() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.learnt.oks++
+	s.learnt.ok()
 }
 
 // Throttled tells of an answer "too many requests", received now, to a call
 // sent at sent. Calls that were under way when the rate was last cut count for
-// nothing. How long the server asked to wait is the [Gate]'s business.
-func (s *Steer) Throttled(sent, now time.Time) {
+// nothing. after is the pause the server asks for, 0 for none: as long, but a
+// minute at most, nothing is let through, nor is what has passed the [Gate].
+func (s *Steer) Throttled(sent, now time.Time, after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.learnt.refused(s.rate(now, now.Sub(sent)), sent, now)
+	after = min(max(after, 0), longestPause)
+	s.learnt.refused(s.rate(now, now.Sub(sent)), sent, now, after)
 }
 
 // Hint tells what an answer said about the server's limits. It replaces what

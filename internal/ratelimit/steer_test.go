@@ -137,7 +137,7 @@ func upload(ctx context.Context, server http.Handler, s *Steer, a *Adaptive, wor
 		now := time.Now()
 		a.Release(Sample{Duration: now.Sub(sent), RTT: linkTime, Shrink: refused}, now)
 		if refused {
-			s.Throttled(sent, now)
+			s.Throttled(sent, now, 0)
 		} else {
 			s.OK()
 		}

@@ -15,13 +15,17 @@ import (
 // maxFile bounds a file that holds a secret, in bytes.
 const maxFile = 64 << 10
 
+// Longest bounds a secret, in bytes: it goes into a header, and servers that take
+// more than that in one are rare.
+const Longest = 8 << 10
+
 // ErrEmpty tells that nothing was left of a value after cleaning.
 var ErrEmpty = errors.New("is empty")
 
 // Clean returns the secret in raw, freed of what editors, shells and copying put
 // around it: a byte order mark, blanks and line ends, one pair of quotes. What is
-// left goes into headers, so anything but printable ASCII is refused; the error
-// says where it is and never what is there.
+// left goes into headers, so anything but printable ASCII is refused, and more than
+// 8 KiB; the error says where it is and never what is there.
 func Clean(raw []byte) (Secret, error) {
 	if bytes.HasPrefix(raw, []byte("\xff\xfe")) || bytes.HasPrefix(raw, []byte("\xfe\xff")) {
 		return Secret{}, errors.New("is UTF-16; save it as UTF-8")
@@ -33,6 +37,9 @@ func Clean(raw []byte) (Secret, error) {
 	}
 	if len(v) == 0 {
 		return Secret{}, ErrEmpty
+	}
+	if len(v) > Longest {
+		return Secret{}, fmt.Errorf("is longer than %d KiB", Longest>>10)
 	}
 	for i, c := range v {
 		switch {

@@ -31,6 +31,8 @@ func TestClean(t *testing.T) {
 		{"nought", "topsecret\x00", "", "control character at byte 10"},
 		{"delete", "topsecret\x7f", "", "control character"},
 		{"umlaut", "topsecretü", "", "byte 10 that is not ASCII"},
+		{"longest", strings.Repeat("x", Longest), strings.Repeat("x", Longest), ""},
+		{"too long", "topsecret" + strings.Repeat("x", Longest), "", "longer than 8 KiB"},
 		{"UTF-16", "\xff\xfea\x00", "", "UTF-16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +94,7 @@ func TestReadFile(t *testing.T) {
 		t.Errorf("missing: %v", err)
 	}
 	for size, ok := range map[int]bool{maxFile: true, maxFile + 1: false} {
-		if err := os.WriteFile(path, bytes.Repeat([]byte("x"), size), 0o600); err != nil {
+		if err := os.WriteFile(path, append(bytes.Repeat([]byte("\n"), size-1), 'x'), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := ReadFile(path); (err == nil) != ok {

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"io"
 	"net/url"
 	"slices"
@@ -31,49 +30,69 @@ func RedactURL(u string) string {
 	return u[:start] + masked + u[start+at:]
 }
 
-// shortest is the length of the shortest value a Redactor replaces, in bytes.
-// Masking "a" wherever it occurs would spoil every text and give it away as well.
-const shortest = 4
+// recent is how many tokens a Redactor remembers: more than are in use at once.
+const recent = 16
 
-// Redactor masks known values in texts that others wrote. The zero Redactor knows
-// none and is ready for use. It is safe for concurrent use.
+// Redactor masks known values in texts that others wrote, as Hide does. The zero
+// Redactor knows none and is ready for use. It is safe for concurrent use.
 type Redactor struct {
 	mu     sync.RWMutex
-	values []string          // guarded by mu; longest first
-	masks  *strings.Replacer // guarded by mu; nil before the first value
+	kept   []known // guarded by mu
+	tokens []known // guarded by mu; the oldest first, at most recent
 }
 
-// Add makes the value of s known, also as it is written in a URL or a form.
-// Values of less than four bytes are not masked.
-func (r *Redactor) Add(s Secret) {
-	v := s.Reveal()
-	if len(v) < shortest {
+type known struct {
+	value   string
+	needles []string
+}
+
+// Add makes the value of s known for good.
+func (r *Redactor) Add(s Secret) { r.add(s.Reveal(), &r.kept, -1) }
+
+// AddToken makes the value of s known until sixteen others have come: a run has
+// one token after the other, and an old one is worth nothing.
+func (r *Redactor) AddToken(s Secret) { r.add(s.Reveal(), &r.tokens, recent) }
+
+// add appends v to a list of at most that many, of any number when it is negative.
+func (r *Redactor) add(v string, list *[]known, most int) {
+	r.mu.RLock()
+	done := len(v) < shortest || r.knows(v)
+	r.mu.RUnlock()
+	if done { // as nearly always: each request adds its token
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, form := range []string{v, url.QueryEscape(v), url.PathEscape(v)} {
-		if !slices.Contains(r.values, form) {
-			r.values = append(r.values, form)
-		}
+	if r.knows(v) {
+		return
 	}
-	// Of two values that begin at one place the longer has to go.
-	slices.SortFunc(r.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	pairs := make([]string, 0, 2*len(r.values))
-	for _, v := range r.values {
-		pairs = append(pairs, v, masked)
+	*list = append(*list, known{v, needles(v)})
+	if len(*list) == most+1 {
+		*list = slices.Delete(*list, 0, 1)
 	}
-	r.masks = strings.NewReplacer(pairs...)
+}
+
+// knows tells whether v was added. requires mu, to read.
+func (r *Redactor) knows(v string) bool {
+	same := func(k known) bool { return k.value == v }
+	return slices.ContainsFunc(r.tokens, same) || slices.ContainsFunc(r.kept, same)
 }
 
 // Redact returns text with *** in place of every known value.
 func (r *Redactor) Redact(text string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	if r.masks == nil {
+	if text == "" {
 		return text
 	}
-	return r.masks.Replace(text)
+	s := newSearch(text)
+	for _, k := range r.kept {
+		s.mark(k.needles)
+	}
+	for _, k := range r.tokens {
+		s.mark(k.needles)
+	}
+	return s.masked()
 }
 
 // Writer returns a writer that masks what is written and passes it on to w, one

@@ -95,3 +95,38 @@ func TestRedactorLeavesNoValue(t *testing.T) {
 		}
 	})
 }
+
+func TestRedactorKeepsTheLastTokens(t *testing.T) {
+	var r Redactor
+	name := func(i int) string { return fmt.Sprintf("token-%04d", i) }
+	r.Add(New("for-good"))
+	for i := range 1000 {
+		r.AddToken(New(name(i)))
+		r.AddToken(New(name(i)))
+		r.AddToken(New("for-good"))
+	}
+	for i := range 1000 {
+		if hidden := r.Redact(name(i)) == masked; hidden != (i >= 1000-recent) {
+			t.Errorf("%s: %v", name(i), hidden)
+		}
+	}
+	if got := r.Redact("for-good"); got != masked {
+		t.Error(got)
+	}
+	if n := testing.AllocsPerRun(10, func() { r.AddToken(New("token-0999")) }); n > 1 { // New's
+		t.Errorf("%.0f allocations for a token that is known", n)
+	}
+}
+
+// A token as long as they may be, of one letter, in a text of the same letter, is
+// what takes longest.
+func BenchmarkRedactLongToken(b *testing.B) {
+	var r Redactor
+	for i := range recent {
+		r.AddToken(New(strings.Repeat("A", Longest-1-i) + "B"))
+	}
+	text := strings.Repeat("A", 64<<10)
+	for b.Loop() {
+		r.Redact(text)
+	}
+}

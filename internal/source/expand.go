@@ -77,5 +77,12 @@ func openError(name string, err error) *FileError {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = p.Err.Error()
 	}
-	return &FileError{File: name, Reason: reason, Err: err}
+	f := &FileError{File: name, Reason: reason, Err: err}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.Hint = "see whether the file was written, and its name; then run again: what was sent is not sent twice"
+	case errors.Is(err, fs.ErrPermission):
+		f.Hint = "make it readable, then run again: what was sent is not sent twice"
+	}
+	return f
 }

@@ -55,8 +55,9 @@ func (r *run) noPath(j *job, retryAt, now time.Time) bool {
 }
 
 // closedLook is how often a record that waits for the end of a window looks again:
-// the clock on the wall, which windows follow, may be set meanwhile.
-const closedLook = time.Minute
+// the clock on the wall, which windows follow, may be set meanwhile, and so may
+// the windows.
+const closedLook = 5 * time.Second
 
 // allClosed parks a record until maintenance ends on the first of the paths, all of
 // which it closes. When that is too far away the run is halted at once: whatever

@@ -157,6 +157,24 @@ func TestOneFaultyPath(t *testing.T) {
 	})
 }
 
+// When every path is set up wrong, that is the end, and nothing is condemned.
+func TestAllPathsFaulty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wrong := func(string, int) Outcome {
+			return Outcome{Class: ClassConfig, Verdict: VerdictNeutral, Status: 302, Problem: "redirect"}
+		}
+		b := newBench(records(50), wrong)
+		b.br.threshold = 4
+		second := &server{answer: wrong}
+		parts := b.parts(b.journal)
+		parts.Paths = append(parts.Paths, Path{Name: "second", Sender: second, Breaker: &countingBreaker{threshold: 1 << 30}, Gate: &gate{}, Budget: b.budget})
+		s, err := Run(context.Background(), context.Background(), b.cfg, parts)
+		if !errors.Is(err, ErrConfig) || s.Halted != s.Read || len(b.shelf.letters) != 0 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+	})
+}
+
 // An attempt ends before the deadline by the reserve, and the record it was for
 // is deferred.
 func TestReserveIsKept(t *testing.T) {
@@ -211,13 +229,14 @@ func TestNearTheEndWithoutBudget(t *testing.T) {
 type scripted struct {
 	mu     sync.Mutex
 	order  []int
+	trial  bool // the first of order
 	events []string
 }
 
-func (s *scripted) Order(time.Time, float64) []int {
+func (s *scripted) Order(time.Time, float64) ([]int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.order)
+	return slices.Clone(s.order), s.trial
 }
 func (s *scripted) Closed(int, time.Time) (from, to time.Time, ok bool) { return }
 func (s *scripted) Refused(path int, _, _ time.Time)                    { s.note("refused %d", path) }

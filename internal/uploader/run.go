@@ -37,6 +37,7 @@ type job struct {
 	rateWait  time.Duration // since the last attempt
 	gateWait  time.Duration // since the last attempt
 	turned    bool          // the last attempt was turned away unprocessed, and the one before was not
+	tried     bool          // it was a trial of a path, which failed: enough for one record
 	renewals  int           // attempts in a row that were refused for their token
 	broke     int           // how often it found the retry budget empty
 	history   []Try
@@ -68,11 +69,11 @@ type run struct {
 
 	closed atomic.Pointer[time.Time] // until then the path takes nothing
 
-	poison poison
+	announced sync.Map // kinds of faults that were told of
 
 	haltMu    sync.Mutex
 	downSince time.Time // guarded by haltMu; every path was found open, and none answered since
-	tokenless time.Time // guarded by haltMu; since when there is no token
+	lacking   time.Time // guarded by haltMu; since when no request can be made for want of something
 
 	toldClosed time.Time // guarded by haltMu; end of the maintenance that was told of
 }
@@ -130,6 +131,9 @@ func Run(hard, soft context.Context, cfg Config, parts Parts) (Summary, error) {
 		}
 		// Everything done before the signal landed is still a full success.
 		if !(s.inputEnded && s.waiting() == 0 && (errors.Is(cause, ErrStopped) || errors.Is(cause, ErrDeadline))) {
+			if !s.inputEnded {
+				cause = fmt.Errorf("%w; the rest of the input was not read", cause)
+			}
 			return s, cause
 		}
 	}
@@ -419,12 +423,23 @@ func (r *run) letter(l Letter) error {
 	return err
 }
 
-// fault stops the run: intake ends, requests in flight finish.
+// fault stops the run: intake ends, requests in flight finish. All that were in
+// flight may meet the same; it is told once.
 func (r *run) fault(err error) {
-	if r.stopping.Err() == nil {
+	if _, told := r.announced.LoadOrStore(kind(err), true); !told && r.stopping.Err() == nil {
 		r.event(Event{Level: Critical, Message: err.Error()})
 	}
 	r.stop(err)
+}
+
+// kind is the sentinel of a fault.
+func kind(err error) error {
+	for _, k := range []error{ErrHalted, ErrClosed, ErrAuth, ErrNoToken, ErrConfig, ErrPoison} {
+		if errors.Is(err, k) {
+			return k
+		}
+	}
+	return ErrLocal
 }
 
 func (r *run) end(e Event) {

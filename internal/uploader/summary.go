@@ -27,7 +27,8 @@ type Counts struct {
 type Summary struct {
 	Counts
 	AckedBefore    int64 // of the duplicates, those that an earlier run delivered
-	Calls          int64
+	Calls          int64 // that the server may have seen
+	TurnedAway     int64 // beside these, requests that it certainly did not process
 	Retries        int64
 	Throttled      int64
 	CallsByPath    map[string]int64
@@ -142,6 +143,12 @@ func (t *tally) call(p *Path, out Outcome, retry bool) {
 	if out.Status != 0 {
 		t.hist.Add(out.Duration)
 	}
+}
+
+func (t *tally) turnedAway() {
+	t.mu.Lock()
+	t.s.TurnedAway++
+	t.mu.Unlock()
 }
 
 func (t *tally) end(e Event) {

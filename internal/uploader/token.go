@@ -20,7 +20,7 @@ func (r *run) unauthorised(j *job, p *Path, out Outcome, started time.Time) (par
 	j.remember(p, started, out, 0)
 	switch {
 	case out.NoToken:
-		return r.noToken(j, out)
+		return r.lack(j, out)
 	case out.Renewed && j.renewals < maxRenewals:
 		j.renewals++
 		return r.park(j, 0, j.problem)
@@ -34,28 +34,36 @@ func (r *run) unauthorised(j *job, p *Path, out Outcome, started time.Time) (par
 	return false
 }
 
-// noToken parks a record until a token is asked for again, as is every other. It
-// costs neither an attempt nor budget; going on for too long it ends the run.
-func (r *run) noToken(j *job, out Outcome) bool {
+// lack parks a record for want of a token, or of something this machine has run out
+// of. It costs neither an attempt nor budget; going on for too long it ends the run.
+func (r *run) lack(j *job, out Outcome) bool {
 	now := time.Now()
 	r.haltMu.Lock()
-	if r.tokenless.IsZero() {
-		r.tokenless = now
+	if r.lacking.IsZero() {
+		r.lacking = now
 		r.event(Event{Level: Warning, Message: describe(Outcome{Err: out.Err}), Wait: out.RetryAfter})
 	}
-	haltAt := r.tokenless.Add(r.cfg.HaltAfter)
+	haltAt := r.lacking.Add(r.cfg.HaltAfter)
 	r.haltMu.Unlock()
 	if !now.Before(haltAt) {
-		r.fault(fmt.Errorf("%w (%s): %w", ErrNoToken, r.cfg.HaltAfter, out.Err))
+		err := ErrNoToken
+		if out.Local {
+			err = ErrLocal
+		}
+		r.fault(fmt.Errorf("%w (%s): %w", err, r.cfg.HaltAfter, out.Err))
 		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
-	return r.shut(j, min(out.RetryAfter, haltAt.Sub(now)), out.Err.Error())
+	wait := min(max(out.RetryAfter, time.Second), haltAt.Sub(now))
+	if out.Local { // others may have what it lacks
+		return r.park(j, wait, out.Err.Error())
+	}
+	return r.shut(j, wait, out.Err.Error())
 }
 
-// hasToken notes that there is one again.
-func (r *run) hasToken() {
+// lacksNothing notes that a request could be made.
+func (r *run) lacksNothing() {
 	r.haltMu.Lock()
-	r.tokenless = time.Time{}
+	r.lacking = time.Time{}
 	r.haltMu.Unlock()
 }

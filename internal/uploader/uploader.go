@@ -95,6 +95,8 @@ type Outcome struct {
 	Throttled     bool // 429, or 503 with Retry-After
 	Renewed       bool // 401, and there is another token now: the record goes again
 	NoToken       bool // there is none now; RetryAfter says when to ask again
+	Local         bool // this machine has run out of something; nothing was sent
+	NoNetwork     bool // this machine has no network; nothing was sent
 	Wrote         bool // the request may have reached the server
 	Err           error
 	Duration      time.Duration
@@ -147,6 +149,7 @@ type Attempted struct {
 	SentAt, EndedAt time.Time
 	Path            string
 	Outcome         Outcome
+	Cut             bool          // the run's deadline ended it: no news of the path
 	RateWait        time.Duration // that this side's limits held it back before
 	GateWait        time.Duration // that the server asked for before
 }
@@ -215,10 +218,11 @@ type Path struct {
 }
 
 // Chooser orders the paths for the next request, by their index, and hears what
-// came of it. Order leaves out a path that must not be used, as one that is closed:
+// came of it. Order leaves out a path that must not be used, as one that is closed;
+// trial tells that the first is only to be tried, and another would be preferred:
 // Closed returns the window of maintenance that closes it at now.
 type Chooser interface {
-	Order(now time.Time, u float64) []int
+	Order(now time.Time, u float64) (order []int, trial bool)
 	Closed(path int, now time.Time) (from, to time.Time, ok bool)
 	Refused(path int, retryAt, now time.Time) // by its breaker
 	Done(path int, v Verdict, bytes int, now time.Time)

@@ -21,10 +21,11 @@ type Attempt struct {
 	Retransmits uint64
 	Lost        uint64 // of Retransmits, those not reported as needless; told, not judged by
 
-	Status  int  // 0: no answer
-	Misset  bool // the path cannot work as it is set up: certificate, TLS version, redirect, proxy login
-	Foreign bool // the answer is not from the API: a captive portal
-	Dial    bool // no connection; together with Reset: it was refused
+	Status  int    // 0: no answer
+	Misset  bool   // the path cannot work as it is set up: certificate, TLS version, redirect, proxy login
+	Foreign bool   // the answer is not from the API: a captive portal
+	Dial    bool   // no connection; together with Reset: it was refused
+	Proxy   string // no connection was got through this proxy; together with Reset: it refused one itself
 	Timeout bool
 	Reset   bool // the connection broke, or the answer made no sense
 	Wrote   bool // a part of the request was written
@@ -45,12 +46,20 @@ type Figures struct {
 	Measured  int64 // with a sample of the link
 	Misset    int64 // that the path's settings do not allow
 	NoDial    int64 // without a connection
+	NoProxy   int64 // of these, got none through Proxy
+	NotTaken  int64 // of these, the proxy refused
 	Foreign   int64 // answered by something that is not the API
 	Refused   int64 // connections
 	Throttled int64 // told to come back later
+	Away      int64 // of these, by 503
 	Failed    int64 // answered 5xx
 	Resets    int64
 	Timeouts  int64 // requests that were written
+
+	Proxy string // the last that an attempt did not get through; empty: none
+	// For how long the run stood still while the breaker was open, and because the
+	// server asked it to. Not summed up here: Judge's caller knows.
+	Down, Asked time.Duration
 
 	RTT, RTTVar                 Spread // RTT without delayed acknowledgements
 	Service                     Spread // duration less the link's round trip, of answers that are no throttles
@@ -145,6 +154,13 @@ func (s *sums) outcome(a Attempt) {
 		f.Foreign++
 	case a.Status != 0:
 		s.answer(a)
+	case a.Proxy != "":
+		f.NoDial++
+		f.NoProxy++
+		f.Proxy = a.Proxy
+		if a.Reset {
+			f.NotTaken++
+		}
 	case a.Dial && a.Reset:
 		f.Refused++
 	case a.Dial, a.Timeout && !a.Wrote:
@@ -160,6 +176,9 @@ func (s *sums) answer(a Attempt) {
 	s.f.Answered++
 	if a.Throttled {
 		s.f.Throttled++ // said by a doorkeeper: no measure of the service's time
+		if a.Status == 503 {
+			s.f.Away++
+		}
 		return
 	}
 	s.service.Add(a.Duration - a.link())

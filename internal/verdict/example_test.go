@@ -18,7 +18,7 @@ func Example() {
 	}
 	f := c.Figures()
 	v := verdict.Judge(f, verdict.Run{Duration: 31 * time.Second, Delivered: 400})
-	fmt.Println(strings.Join(verdict.Explain(v, f[v.Path]), "\n"))
+	fmt.Println(strings.Join(verdict.Explain(v, f, []string{"primary"}), "\n"))
 	// Output:
 	// link    rtt 600 ms (p95 600), 0.0 % retransmitted
 	// service 12 ms (p95 12), 0.0 % failed

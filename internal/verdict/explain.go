@@ -5,14 +5,24 @@ import (
 	"time"
 )
 
-// Explain returns at most three lines of text: the link, the service and the
-// verdict. f are the figures of v.Path.
-func Explain(v Verdict, f Figures) []string {
-	verdict := "verdict " + v.Word + ": " + v.Why
-	if f.Attempts == 0 {
-		return []string{verdict}
+// Explain returns lines of text: link and service of each path that was used, in
+// this order, and last the verdict. Where there is more than one their names stand
+// on the lines.
+func Explain(v Verdict, f map[string]Figures, order []string) (lines []string) {
+	var used []string
+	for _, path := range order {
+		if f[path].Attempts > 0 {
+			used = append(used, path)
+		}
 	}
-	return []string{"link    " + f.linkLine(), "service " + f.serviceLine(), verdict}
+	for _, path := range used {
+		name := ""
+		if len(used) > 1 {
+			name = path + ": "
+		}
+		lines = append(lines, "link    "+name+f[path].linkLine(), "service "+name+f[path].serviceLine())
+	}
+	return append(lines, "verdict "+v.Word+": "+v.Why)
 }
 
 func (f Figures) linkLine() string {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var words = []string{AllWell, PathMisset, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs}
+var words = []string{AllWell, PathMisset, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs, Maintenance, NothingSent, InputUnread}
 
 func drawAttempt(t *rapid.T) Attempt {
 	d := rapid.Map(rapid.Int64Range(-1, int64(20*time.Second)), func(n int64) time.Duration { return time.Duration(n) })
@@ -41,12 +41,20 @@ func drawFigures(t *rapid.T) Figures {
 		Busy: d.Draw(t, "busy"), RateWait: d.Draw(t, "rate"), GateWait: d.Draw(t, "gate"),
 	}
 	f.Failed, f.Throttled = min(few.Draw(t, "failed"), f.Answered), min(few.Draw(t, "throttled"), f.Answered)
+	f.Away, f.Down, f.Asked = min(few.Draw(t, "away"), f.Throttled), d.Draw(t, "down"), d.Draw(t, "asked")
 	f.Attempts = f.Answered + f.Misset + f.NoDial + f.Foreign + f.Refused + f.Resets + f.Timeouts
 	return f
 }
 
 func drawRun(t *rapid.T) Run {
-	return Run{Delivered: rapid.Int64Range(0, 9).Draw(t, "delivered"), Waiting: rapid.Int64Range(0, 1).Draw(t, "waiting")}
+	d := rapid.Map(rapid.Int64Range(0, int64(4*time.Second)), func(n int64) time.Duration { return time.Duration(n) })
+	run := Run{
+		Duration: d.Draw(t, "duration"), Delivered: rapid.Int64Range(0, 9).Draw(t, "delivered"), Waiting: rapid.Int64Range(0, 1).Draw(t, "waiting"),
+		First: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "first"), Unread: rapid.IntRange(0, 1).Draw(t, "unread"),
+	}
+	run.Stood = min(d.Draw(t, "stood"), run.Duration)
+	run.Closed = min(d.Draw(t, "closed"), run.Stood)
+	return run
 }
 
 func TestJudgeIsTotal(t *testing.T) {
@@ -64,7 +72,7 @@ func TestJudgeIsTotal(t *testing.T) {
 		if again := Judge(maps.Clone(f), run); again != v {
 			t.Fatalf("%+v, then %+v", v, again)
 		}
-		if text := strings.Join(Explain(v, f[v.Path]), ""); strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
+		if text := strings.Join(Explain(v, f, []string{"a", "b", "c"}), ""); strings.Contains(text, "NaN") || strings.Contains(text, "%!") {
 			t.Fatal(text)
 		}
 	})
@@ -85,6 +93,10 @@ func TestWorseNeverLooksBetter(t *testing.T) {
 		"rtt":       func(f *Figures, n int64) { f.RTT.P50 += time.Duration(n) * 100 * ms },
 		"service":   func(f *Figures, n int64) { f.Service.P50 += time.Duration(n) * 100 * ms },
 		"gate":      func(f *Figures, n int64) { f.GateWait += time.Duration(n) * 100 * ms },
+		"down":      func(f *Figures, n int64) { f.Down += time.Duration(n) * 100 * ms },
+		"asked":     func(f *Figures, n int64) { f.Asked += time.Duration(n) * 100 * ms },
+		"away":      func(f *Figures, n int64) { f.Attempts += n; f.Answered += n; f.Throttled += n; f.Away += n },
+		"proxy":     func(f *Figures, n int64) { f.Attempts += n; f.NoDial += n; f.NoProxy += n },
 	}
 	names := slices.Sorted(maps.Keys(worse))
 	rapid.Check(t, func(t *rapid.T) {
@@ -92,7 +104,8 @@ func TestWorseNeverLooksBetter(t *testing.T) {
 		run := drawRun(t)
 		before := Judge(map[string]Figures{"a": a, "b": b}, run)
 		what := rapid.SampledFrom(names).Draw(t, "what")
-		worse[what](&a, rapid.Int64Range(1, 50).Draw(t, "n"))
+		n := rapid.Int64Range(1, 50).Draw(t, "n")
+		worse[what](&a, n)
 		after := Judge(map[string]Figures{"a": a, "b": b}, run)
 		if before.Word != AllWell && after.Word == AllWell {
 			t.Fatalf("more %s: %+v became %+v", what, before, after)

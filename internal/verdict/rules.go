@@ -15,6 +15,10 @@ const (
 	// half of that the budget still covers them, and above it soon does not.
 	faultShare = 0.05
 
+	// asideShare: a path that carried less than a canary's share of a night that
+	// was delivered is not why it took long.
+	asideShare = 0.05
+
 	// lossyShare is the share of data segments sent again. One percent lost each
 	// way is a usable radio link, and shows as two, because a lost answer makes
 	// this side send again as well. At three, of seventeen requests one or its answer
@@ -46,7 +50,7 @@ const (
 type rule struct {
 	word  string
 	holds func(Figures, Run) bool
-	why   func(Figures) string
+	why   func(Figures, Run) string
 }
 
 // rules in order of precedence. Faults come first; of them only the most
@@ -57,7 +61,8 @@ var rules = []rule{
 	{PathMisset, mostly(misset), whyMisset},
 	{LinkDown, mostly(unreached), whyUnreached},
 	{ThrottledByThem, mostly(throttled), whyThrottled},
-	{ThrottledByThem, func(f Figures, _ Run) bool { return f.judged() && f.gateShare() >= heldShare }, whyGate},
+	{Maintenance, func(_ Figures, r Run) bool { return r.most(r.Closed) }, whyMaintenance},
+	{ThrottledByThem, func(f Figures, r Run) bool { return f.judged() && f.gateShare() >= heldShare && !f.outage(r) }, whyGate},
 	{ServiceFailing, mostly(failed), whyFailed},
 	{LinkLossy, func(f Figures, _ Run) bool { return f.lossy() }, whyLossy},
 	{ServiceFailing, mostly(broken), whyBroken},
@@ -83,34 +88,70 @@ func (f Figures) faults() [kinds]int64 {
 	return [kinds]int64{
 		misset:    f.Misset,
 		unreached: f.NoDial + f.Foreign,
-		throttled: f.Throttled,
-		failed:    f.Failed + f.Refused,
+		throttled: f.Throttled - f.unavailable(),
+		failed:    f.Failed + f.Refused + f.unavailable(),
 		broken:    f.Resets,
 		silent:    f.Timeouts,
 	}
 }
 
+// unavailable are 503 that asked to come back later where the breaker opened, and so
+// nothing else was answered for long: no ceiling does that.
+func (f Figures) unavailable() int64 {
+	if f.Down > 0 {
+		return f.Away
+	}
+	return 0
+}
+
 // mostly holds when enough attempts failed, most of them by this kind of fault.
 // The threshold is for all kinds together: a fault more, of whatever kind, must
-// not make a run look better. While records wait, few attempts have to do.
+// not make a run look better. While records wait, few attempts have to do; and
+// where the run stood still for them, a small share.
 func mostly(kind int) func(Figures, Run) bool {
 	return func(f Figures, run Run) bool {
-		worst, sum := 0, int64(0)
-		faults := f.faults()
-		for k, n := range faults {
-			sum += n
-			if n > faults[worst] {
-				worst = k
-			}
-		}
+		worst, sum := f.worst()
 		enough := f.Attempts >= minAnswers || run.Waiting > 0
-		return enough && worst == kind && share(sum, f.Attempts) >= faultShare
+		return enough && worst == kind && (share(sum, f.Attempts) >= faultShare || f.outage(run))
 	}
+}
+
+// worst returns the most frequent kind of fault, and how many there are of all.
+func (f Figures) worst() (kind int, sum int64) {
+	faults := f.faults()
+	for k, n := range faults {
+		sum += n
+		if n > faults[kind] {
+			kind = k
+		}
+	}
+	return kind, sum
+}
+
+// outage reports whether the time in which the path was out decides how long the
+// run takes: then its faults are the story, however few attempts there could be.
+func (f Figures) outage(run Run) bool {
+	_, sum := f.worst()
+	return sum > 0 && run.most(f.out())
+}
+
+// out is for how long the run stood still for the path's faults: with its breaker
+// open, and, where it opened, also as 503 asked it to.
+func (f Figures) out() time.Duration {
+	if f.unavailable() > 0 {
+		return f.Down + f.Asked
+	}
+	return f.Down
 }
 
 // lossy needs no answers: what was sent again is a sample of its own.
 func (f Figures) lossy() bool {
 	return f.RTT.P50 < timerRTT && f.Retransmits >= minRetransmits && f.lossShare() >= lossyShare
+}
+
+// most reports whether d decides how long the run takes.
+func (r Run) most(d time.Duration) bool {
+	return d > 0 && float64(d) >= heldShare*float64(r.Duration)
 }
 
 func (f Figures) linkOutrunsTimers() bool { return f.judged() && f.RTT.P50 >= timerRTT }
@@ -137,47 +178,64 @@ func share[N int64 | uint64](n, all N) float64 {
 	return min(1, float64(n)/float64(all))
 }
 
-func whyMisset(f Figures) string {
+func whyMisset(f Figures, _ Run) string {
 	return fmt.Sprintf("%d of %d attempts met a path that cannot work as it is set up", f.Misset, f.Attempts)
 }
 
-func whyUnreached(f Figures) string {
+func whyUnreached(f Figures, _ Run) string {
+	if 2*f.NoProxy > f.NoDial+f.Foreign {
+		why := fmt.Sprintf("%d of %d attempts got no connection through the proxy %s", f.NoProxy, f.Attempts, f.Proxy)
+		if f.NotTaken > 0 {
+			why += ", which refuses connections"
+		}
+		return why
+	}
 	return fmt.Sprintf("%d of %d attempts did not reach the API (%d without a connection, %d answered by something else)",
 		f.NoDial+f.Foreign, f.Attempts, f.NoDial, f.Foreign)
 }
 
-func whyThrottled(f Figures) string {
-	return fmt.Sprintf("%d of %d attempts were told to come back later", f.Throttled, f.Attempts)
+func whyThrottled(f Figures, _ Run) string {
+	return fmt.Sprintf("%d of %d attempts were told to come back later (%d by 429, %d by 503)", f.Throttled, f.Attempts, f.Throttled-f.Away, f.Away)
 }
 
-func whyGate(f Figures) string {
-	return fmt.Sprintf("waits the server asked for took %s of the time", percent(f.gateShare()))
+func whyMaintenance(_ Figures, r Run) string {
+	return fmt.Sprintf("nothing could be sent for %s of %s, inside windows with closed: true", round(r.Closed), round(r.Duration))
 }
 
-func whyFailed(f Figures) string {
+func whyGate(f Figures, _ Run) string {
+	return fmt.Sprintf("waits the server asked for, and the pace learnt from its refusals, took %s of the time", percent(f.gateShare()))
+}
+
+func whyFailed(f Figures, _ Run) string {
 	return fmt.Sprintf("%d of %d attempts met a failing service (%d answered 5xx, %d connections refused)",
-		f.Failed+f.Refused, f.Attempts, f.Failed, f.Refused)
+		f.Failed+f.Refused+f.unavailable(), f.Attempts, f.Failed+f.unavailable(), f.Refused)
 }
 
-func whyLossy(f Figures) string {
+func whyLossy(f Figures, _ Run) string {
 	return fmt.Sprintf("%s of %d segments had to be sent again", percent(f.lossShare()), f.Segments)
 }
 
-func whyBroken(f Figures) string {
+func whyBroken(f Figures, _ Run) string {
 	return fmt.Sprintf("%d of %d attempts ended in a broken connection; %s", f.Resets, f.Attempts, f.link())
 }
 
-func whySilent(f Figures) string {
+func whySilent(f Figures, _ Run) string {
 	return fmt.Sprintf("%d of %d requests got no answer in time; %s", f.Timeouts, f.Attempts, f.link())
 }
 
-func whyUs(f Figures) string {
-	return fmt.Sprintf("waits for our own rate limit took %s of the time", percent(f.rateShare()))
+func whyUs(f Figures, r Run) string {
+	why := fmt.Sprintf("waits for our own rate limit took %s of the time", percent(f.rateShare()))
+	if r.Stood > 0 {
+		why += ", besides the standing still"
+	}
+	return why
 }
 
-func whySlow(f Figures) string { return fmt.Sprintf("the service took %s; %s", f.Service, f.link()) }
+func whySlow(f Figures, _ Run) string {
+	return fmt.Sprintf("the service took %s; %s", f.Service, f.link())
+}
 
-func whyLinkSlow(f Figures) string {
+func whyLinkSlow(f Figures, _ Run) string {
 	return fmt.Sprintf("the round trip took %s; the service %s", f.RTT, f.Service)
 }
 

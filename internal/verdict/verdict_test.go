@@ -130,6 +130,33 @@ var situations = []struct {
 	{"our own rate over a satellite", []kind{{400, with(answer(600*ms, 12*ms), rate(5*time.Second))}}, allDone, ThrottledByUs, "primary", ""},
 	{"our own rate, hardly felt", []kind{{400, with(quick, rate(10*ms))}}, allDone, AllWell, "primary", ""},
 
+	{"a dead proxy", []kind{{8, fault(ms, Attempt{Proxy: "192.0.2.2:9", Reset: true})}}, someWait, LinkDown, "primary", "8 of 8 attempts got no connection through the proxy 192.0.2.2:9, which refuses connections"},
+	{"a silent proxy", []kind{{8, fault(time.Second, Attempt{Proxy: "192.0.2.2:9", Timeout: true})}}, someWait, LinkDown, "primary", "through the proxy 192.0.2.2:9"},
+	{"a proxy that is rarely away", []kind{{400, quick}, {2, fault(ms, Attempt{Proxy: "192.0.2.2:9", Reset: true})}, {30, noDNS}}, allDone, LinkDown, "primary", "32 of 432 attempts did not reach the API (32 without"},
+
+	{"few 503, and half of the night lost to them", []kind{{500, quick}, {9, with(quick, status(503))}}, allDone, ServiceFailing, "primary", "9 of 509 attempts met a failing service (9 answered 5xx, 0 connections refused); the run stood still for 40s of 1m0s"},
+	{"an outage that asks to come back later", []kind{{500, with(quick, gate(time.Second))}, {9, with(quick, told(503))}}, allDone, ServiceFailing, "primary", "9 answered 5xx"},
+	{"half of an outage by Retry-After", []kind{{500, with(quick, gate(time.Second))}, {9, with(quick, told(503))}}, allDone, ServiceFailing, "primary", "the run stood still for 40s of 1m0s because of that"},
+	{"a ceiling told by 503", []kind{{300, quick}, {100, with(quick, told(503))}}, allDone, ThrottledByThem, "primary", "(0 by 429, 100 by 503)"},
+	{"an outage, hardly felt", []kind{{500, quick}, {9, with(quick, status(503))}}, allDone, AllWell, "primary", ""},
+	{"stood still for a path that never failed", []kind{{500, quick}}, allDone, AllWell, "primary", ""},
+	{"a closed window", []kind{{400, with(quick, rate(160*ms))}}, Run{Duration: 100 * time.Second, Stood: time.Minute, Closed: time.Minute, Delivered: 400}, Maintenance, "primary", "nothing could be sent for 1m0s of 1m40s"},
+	{"a closed window, hardly felt", []kind{{400, with(quick, rate(160*ms))}}, Run{Duration: 200 * time.Second, Stood: time.Minute, Closed: time.Minute, Delivered: 400}, ThrottledByUs, "primary", "besides the standing still"},
+	{"closed all the time", nil, Run{Duration: time.Minute, Stood: 55 * time.Second, Closed: 55 * time.Second, Waiting: 9}, Maintenance, "", "nothing was sent, 9 records wait"},
+	{"a breaker that was open before", nil, Run{Duration: time.Minute, Stood: 59 * time.Second, Waiting: 69}, NothingSent, "", "69 records wait; the run stood still for 59s of 1m0s"},
+	{"stopped at once", nil, Run{Waiting: 69}, NothingSent, "", "69 records wait"},
+	{"a file that is missing", nil, Run{Unread: 1}, InputUnread, "", "1 of the files could not be read to the end; nothing was sent"},
+	{"a file that is torn, and a slow link", []kind{{400, answer(600*ms, 12*ms)}}, Run{Duration: time.Minute, Delivered: 400, Unread: 1}, LinkSlow, "primary", ""},
+	{"a login that is refused", []kind{{9, with(quick, status(401))}}, Run{Waiting: 9, Stop: Stop{LoginRefused, "not authorised: status 401"}}, LoginRefused, "primary", "status 401"},
+	{"a stop goes before what failed", []kind{{9, noDNS}}, Run{Waiting: 9, Stop: Stop{LocalFault, "the disk is full"}}, LocalFault, "primary", "the disk is full"},
+	{"all refused alike", []kind{{9, with(quick, status(404))}}, Run{Stop: Stop{RecordsRefused, "every record is refused alike"}}, RecordsRefused, "primary", ""},
+
+	{"a canary to a dead fallback", []kind{{400, quick}, {9, with(noDNS, path("fallback"))}}, Run{Duration: time.Minute, Delivered: 400, First: "primary"}, AllWell, "primary", ""},
+	{"the same while records wait", []kind{{400, quick}, {9, with(noDNS, path("fallback"))}}, Run{Duration: time.Minute, Delivered: 399, Waiting: 1, First: "primary"}, LinkDown, "fallback", ""},
+	{"a slow fallback that carried a tenth", []kind{{360, quick}, {40, with(answer(600*ms, 9*ms), path("fallback"))}}, Run{Duration: time.Minute, Delivered: 400, First: "primary"}, LinkSlow, "fallback", ""},
+	{"a slow fallback that carried nearly nothing", []kind{{390, quick}, {10, with(answer(600*ms, 9*ms), path("fallback"))}}, Run{Duration: time.Minute, Delivered: 400, First: "primary"}, AllWell, "primary", ""},
+	{"the first path is never left aside", []kind{{9, noDNS}, {400, with(quick, path("fallback"))}}, Run{Duration: time.Minute, Delivered: 400, First: "primary"}, LinkDown, "primary", ""},
+
 	{"primary down, fallback well", []kind{{9, noDNS}, {400, with(quick, path("fallback"))}}, allDone, LinkDown, "primary", "on primary 9 of 9"},
 	{"fallback is a satellite", []kind{{400, quick}, {40, with(answer(600*ms, 9*ms), path("fallback"))}}, allDone, LinkSlow, "fallback", ""},
 	{"both slow, the busier is named", []kind{{40, answer(300*ms, 9*ms)}, {400, with(answer(600*ms, 9*ms), path("fallback"))}}, allDone, LinkSlow, "fallback", ""},
@@ -144,15 +171,34 @@ var situations = []struct {
 	{"five answers are enough", []kind{{5, answer(600*ms, 9*ms)}}, Run{Delivered: 5}, LinkSlow, "primary", ""},
 }
 
+// stoodFor is how long a run stood still for the breaker of primary.
+var stoodFor = map[string]time.Duration{
+	"few 503, and half of the night lost to them": 40 * time.Second,
+	"an outage that asks to come back later":      40 * time.Second,
+	"half of an outage by Retry-After":            20 * time.Second,
+	"an outage, hardly felt":                      20 * time.Second,
+	"stood still for a path that never failed":    40 * time.Second,
+}
+
+// askedFor is how long it stood still because primary asked it to.
+var askedFor = map[string]time.Duration{
+	"half of an outage by Retry-After": 20 * time.Second,
+	"a ceiling told by 503":            40 * time.Second,
+}
+
 func TestJudge(t *testing.T) {
 	for _, c := range situations {
 		t.Run(c.name, func(t *testing.T) {
 			f := collect(c.kinds...)
+			if p, ok := f["primary"]; ok {
+				p.Down, p.Asked = stoodFor[c.name], askedFor[c.name]
+				f["primary"] = p
+			}
 			v := Judge(f, c.run)
 			if v.Word != c.word || v.Path != c.path || !strings.Contains(v.Why, c.why) {
 				t.Errorf("%q by %q: %s\nwant %q by %q: …%s…", v.Word, v.Path, v.Why, c.word, c.path, c.why)
 			}
-			for _, line := range Explain(v, f[v.Path]) {
+			for _, line := range Explain(v, f, []string{"primary", "fallback"}) {
 				t.Log(line)
 			}
 		})
@@ -191,7 +237,7 @@ func TestExplain(t *testing.T) {
 		{"told to come back only", Figures{Attempts: 4, Answered: 4, Throttled: 4}, []string{"link    not measured", "service did no work, 0.0 % failed, 100.0 % throttled"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := Explain(slow, c.f)
+			got := Explain(slow, map[string]Figures{"primary": c.f}, []string{"primary", "fallback"})
 			if len(got) > 3 {
 				t.Errorf("%d lines", len(got))
 			}
@@ -204,6 +250,21 @@ func TestExplain(t *testing.T) {
 				t.Errorf("ends with %q", last)
 			}
 		})
+	}
+}
+
+// Where several paths were used, each has its lines.
+func TestExplainNamesPaths(t *testing.T) {
+	f := collect(kind{9, noDNS}, kind{400, with(quick, path("fallback"))})
+	f["third"] = Figures{}
+	got := strings.Join(Explain(Verdict{LinkDown, "primary", "on primary …"}, f, []string{"primary", "fallback", "third"}), "\n")
+	want := `link    primary: not measured, 100.0 % did not get through
+service primary: did no work, 0.0 % failed
+link    fallback: rtt 20 ms (p95 20), 0.0 % retransmitted
+service fallback: 12 ms (p95 12), 0.0 % failed
+verdict link down: on primary …`
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 
