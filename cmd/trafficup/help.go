@@ -60,6 +60,7 @@ const (
 	faultLine   = "1         failed: local fault (disk, permissions, internal)"
 	lettersLine = "7         a file of letters is missing, or part of it is unreadable"
 	usageLine   = "10        usage or configuration"
+	refusedLine = "10        usage, configuration, or refused: nothing was changed"
 )
 
 // otherExits are the codes above 0 of commands that use more than 1 and 10 or
@@ -72,6 +73,12 @@ var otherExits = map[string][]string{
 	"explain":            {faultLine, "10        usage or configuration; nothing is known of the record"},
 	"state check":        {"1         something failed, or cannot be read", usageLine},
 	"config check":       {faultLine, "10        usage; the configuration has mistakes"},
+	"netshape plan":      {faultLine, refusedLine},
+	"netshape apply":     {"1         failed or not confirmed: all was taken back", refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape clear":     {"1         failed or not confirmed: all was taken back", refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape confirm":   {faultLine, "10        usage, or nothing waits for confirmation"},
+	"netshape rollback":  {faultLine, "10        usage, or nothing waits for confirmation"},
+	"netshape watch":     {faultLine, refusedLine},
 	"doctor":             {"1         something failed", usageLine, "130, 143  SIGINT, SIGTERM"},
 }
 

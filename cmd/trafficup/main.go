@@ -18,6 +18,7 @@ import (
 	"trafficup/internal/atomicfile"
 	"trafficup/internal/config"
 	"trafficup/internal/disk"
+	"trafficup/internal/netshape"
 )
 
 func main() { os.Exit(run(realSystem())) }
@@ -39,6 +40,7 @@ type system struct {
 	fs         disk.FS      // of the state directory
 	lock       func(ctx context.Context, path, who string) (unlock func() error, err error)
 	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the network
+	machine    func(dir, keep string, args ...string) (*netshape.Machine, error) // whose queues netshape changes; nil: this one
 	config     Config                                                            // of the command, once it is read
 	sources    config.Sources                                                    // what it was read from
 	random     func() float64                                                    // uniform [0, 1), safe for concurrent use

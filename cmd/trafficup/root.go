@@ -73,6 +73,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newStateCommand(sys, asJSON),
 		newConfigCommand(sys, asJSON),
 		newDoctorCommand(sys, asJSON),
+		newNetshapeCommand(sys, asJSON),
 		newSandboxCommand(sys),
 		&cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,

@@ -23,6 +23,7 @@ type Config struct {
 	Envelope    Envelope          `key:"envelope" help:"what a record has to hold"`
 	Paths       map[string]Path   `key:"paths" validate:"dive" help:"how a path is used: primary, fallback, and others by a name of yours" example:"{primary: {interface: eth1, dscp: le}, cell: {url: \"https://cell.api.example/v1/logs\", quota: 50MB}}"`
 	Maintenance []MaintenanceTime `key:"maintenance" validate:"dive" help:"when a path is in maintenance" example:"[{path: primary, days: [sun], from: \"02:00\", to: \"08:00\", tz: UTC}]"`
+	Netshape    Netshape          `key:"netshape" help:"shaped uplinks and marked traffic"`
 	Log         Log               `key:"log" help:"the audit log"`
 	Output      Output            `key:"output" help:"what is printed"`
 }
@@ -151,6 +152,41 @@ type MaintenanceTime struct {
 	To     Clock    `key:"to" validate:"required" help:"its end, HH:MM in quotes; before from: on the next day" example:"\"08:00\""`
 	Closed bool     `key:"closed" help:"let nothing start on the path inside the window; else others only go before it" example:"true"`
 	TZ     string   `key:"tz" help:"time zone; UTC when left out" example:"America/New_York"`
+}
+
+// Netshape is how uplinks are shaped, and how what leaves by them is marked.
+type Netshape struct {
+	Interfaces []ShapedInterface `key:"interfaces" validate:"dive" help:"uplinks, and how they are shaped" example:"[{name: eth1, kind: cake, up: 9mbit, profile: leo}]"`
+	Classes    []TrafficClass    `key:"classes" validate:"dive" help:"traffic that is marked as it leaves by them; bulk, interactive and control have a mark of their own" example:"[{name: bulk, match: {user: trafficup, ports: [443]}}, {name: interactive, match: {ports: [22]}}]"`
+	Mask       string            `key:"mask" help:"bits of the connection mark that the classes use; 0xff when left out" example:"0xff00"`
+}
+
+// ShapedInterface is one uplink; empty values are those of its profile.
+type ShapedInterface struct {
+	Name      string        `key:"name" validate:"required,max=15" help:"the interface" example:"eth1"`
+	Kind      string        `key:"kind" validate:"omitempty,oneof=cake fq_codel none" help:"its queue: cake (when left out), fq_codel below an htb, or none" example:"cake"`
+	Up        string        `key:"up" help:"rate of what goes out, in bit/s with a unit, below what the uplink carries; unlimited has no effect on the delay in the modem or dish" example:"9mbit"`
+	Down      string        `key:"down" help:"rate of what comes in; left alone without" example:"\"90% of 50mbit\""`
+	Profile   string        `key:"profile" validate:"omitempty,oneof=leo geo lte" help:"what the link is: leo, geo or lte" example:"leo"`
+	Diffserv  string        `key:"diffserv" validate:"omitempty,oneof=besteffort diffserv3 diffserv4 diffserv8 precedence" help:"how the queue tells traffic apart; diffserv4 when left out" example:"diffserv4"`
+	AckFilter string        `key:"ack_filter" validate:"omitempty,oneof=auto on off aggressive" help:"whether cake thins out acks: auto, on, off or aggressive" example:"auto"`
+	RTT       time.Duration `key:"rtt" validate:"min=0,max=10s" help:"time to the servers and back" example:"100ms"`
+	Overhead  string        `key:"overhead" help:"bytes that the link adds to each packet" example:"38"`
+}
+
+// TrafficClass is traffic that gets a mark.
+type TrafficClass struct {
+	Name  string       `key:"name" validate:"required" help:"the class" example:"bulk"`
+	DSCP  string       `key:"dscp" help:"its mark: le, cs1, af21, ef or a number; le for bulk, af21 for interactive, ef for control when left out" example:"le"`
+	Match TrafficMatch `key:"match" help:"what belongs to it: all that is given has to hold"`
+}
+
+// TrafficMatch says what belongs to a class.
+type TrafficMatch struct {
+	User   string   `key:"user" help:"who sends it, by name or number" example:"trafficup"`
+	Ports  []int    `key:"ports" validate:"dive,min=1,max=65535" help:"where to, TCP and UDP" example:"[443]"`
+	CGroup string   `key:"cgroup" help:"the control group that sends it" example:"system.slice/trafficup.service"`
+	Hosts  []string `key:"hosts" help:"who sends it from the LAN, as addresses or prefixes" example:"[192.168.1.20]"`
 }
 
 // Log is the audit log.

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"trafficup/internal/config"
+	"trafficup/internal/dscpmark"
+	"trafficup/internal/netshape"
+)
+
+// specOf is an interface of the configuration.
+func specOf(i config.ShapedInterface) (netshape.Spec, error) {
+	s := netshape.Spec{
+		Name: i.Name, Kind: i.Kind, Up: i.Up, Down: i.Down,
+		Profile: i.Profile, Diffserv: i.Diffserv, AckFilter: i.AckFilter, RTT: i.RTT,
+	}
+	if i.Overhead != "" {
+		n, err := strconv.Atoi(i.Overhead)
+		if err != nil {
+			return s, fmt.Errorf("%s: overhead %q: want a number of bytes", i.Name, i.Overhead)
+		}
+		s.Overhead = &n
+	}
+	return s, nil
+}
+
+// trafficClasses are the classes of the configuration. Users are looked up.
+func (c Config) trafficClasses() (classes []dscpmark.Class, mask uint32, err error) {
+	for _, k := range c.Netshape.Classes {
+		class, err := netshape.ParseClass(classSpec(k))
+		if err != nil {
+			return nil, 0, usageError("correct netshape.classes: trafficup config check", "%w", err)
+		}
+		classes = append(classes, class)
+	}
+	if mask, err = parseMask(c.Netshape.Mask); err != nil {
+		return nil, 0, usageError("correct netshape.mask: trafficup config check", "%w", err)
+	}
+	return classes, mask, nil
+}
+
+func classSpec(k config.TrafficClass) netshape.ClassSpec {
+	return netshape.ClassSpec{Name: k.Name, DSCP: k.DSCP, User: k.Match.User, Ports: k.Match.Ports, CGroup: k.Match.CGroup, Hosts: k.Match.Hosts}
+}
+
+// parseMask reads the bits of a mark; "" is 0, the default.
+func parseMask(text string) (uint32, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 0, 32)
+	if err != nil || n == 0 {
+		return 0, errors.New("write bits of a 32-bit mark, such as 0xff or 0xff00")
+	}
+	return uint32(n), nil
+}
+
+// checkNetshape finds the mistakes in what is to be shaped that need no look at
+// the machine: a user or an interface may come later.
+func (c Config) checkNetshape() {
+	seen := map[string]bool{}
+	for n, i := range c.Netshape.Interfaces {
+		at := fmt.Sprintf("netshape.interfaces[%d]", n)
+		spec, err := specOf(i)
+		if err == nil {
+			_, err = parseInterface(spec)
+		}
+		if err != nil {
+			c.Fault(at, "%v", err)
+		}
+		if seen[i.Name] {
+			c.Fault(at+".name", "%s is there twice", i.Name)
+		}
+		seen[i.Name] = true
+	}
+	for n, k := range c.Netshape.Classes {
+		at := fmt.Sprintf("netshape.classes[%d]", n)
+		spec := classSpec(k)
+		spec.User = "" // may not be there yet
+		if _, err := netshape.ParseClass(spec); err != nil {
+			c.Fault(at, "%v", err)
+		}
+	}
+	if _, err := parseMask(c.Netshape.Mask); err != nil {
+		c.Fault("netshape.mask", "%s: %v", c.Netshape.Mask, err)
+	}
+}

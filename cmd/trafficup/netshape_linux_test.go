@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var at9 = []string{"--iface", "up0", "--kind", "fq_codel", "--up", "9mbit"}
+
+func with(base []string, more ...string) []string { return append(base[:len(base):len(base)], more...) }
+
+// plan changes nothing; apply does what it says, once; clear undoes it.
+func TestNetshapeThereAndBack(t *testing.T) {
+	u := newUplink(t)
+	before := u.stands()
+	u.run(with([]string{"plan"}, at9...)...).is(0, "+ dev up0 root", "htb rate 9mbit", "1 to add")
+	if _, err := os.Stat(u.dir + "/up0.json"); err == nil || u.stands() != before {
+		t.Errorf("plan changed something: %s", u.stands())
+	}
+	now := with([]string{"apply", "--confirm-within", "0"}, at9...)
+	u.run(now...).is(0, "1 to add", "done")
+	c, err := net.DialTimeout("tcp", u.far, 5*time.Second)
+	fatal(t, err)
+	fatal(t, c.Close())
+	time.Sleep(50 * time.Millisecond) // the last acks
+	sent := func() (packets int) {
+		_, err := fmt.Sscanf(strings.TrimSpace(u.sh("tc -s qdisc show dev up0 root | grep Sent")), "Sent %d bytes %d pkt", new(int), &packets)
+		fatal(t, err)
+		return packets
+	}
+	first := sent()
+	for range 3 {
+		u.run(now...).is(0, "nothing to do")
+	}
+	if again := sent(); first < 4 || again < first {
+		t.Errorf("%d packets, then %d", first, again)
+	}
+	u.run("status").is(0, "up0\n  out      htb rate 9mbit", "Interactive", "applied  20")
+	u.run(with(now, "--up", "8mbit")...).is(0, "in place, counters stay: rate 9mbit, want 8mbit")
+	u.run("status", "--json").is(0, `"message_type":"status"`, `"rate":8000000`, `"present":true`)
+	u.sh("tc qdisc del dev up0 root")
+	u.run("status").is(0, "drift    root: gone")
+	u.run(with(now, "--json")...).is(0, `{"message_type":"plan","plan":{"steps":[{"op":"+"`, `{"message_type":"summary","steps":1,"confirmed":true}`)
+	u.run("clear").is(0, "- dev up0 root", "done")
+	if after := u.stands(); after != before {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+	u.run("status").is(0, "no interface is shaped")
+	u.run("clear", "--iface", "up0").is(0, "nothing to do")
+}
+
+// Each refusal names the thing and the way out, and nothing is changed.
+func TestNetshapeRefuses(t *testing.T) {
+	u := newUplink(t)
+	before := u.stands()
+	for _, c := range []struct{ args, want string }{
+		{"--iface up9 --kind fq_codel --up 9mbit", "there is no interface up9\ntrafficup: hint: there are: "},
+		{"--iface $(touch_pwned) --kind fq_codel --up 9mbit", "$(touch_pwned)"},
+		{"--iface up0;reboot --up 9mbit", "up0;reboot"},
+		{"--iface ../up0 --up 9mbit", "../up0"},
+		{"--iface a-name-too-long-by-far --up 9mbit", "a-name-too-long-by-far"},
+		{"--iface up0 --kind fq_codel --up 9", "up0: up: "},
+		{"--iface up0 --kind fq_codel --up -1mbit", "-1mbit"},
+		{"--iface up0 --kind fq_codel --up 9mbps", "9mbps"},
+		{"--iface up0 --kind fq_codel --up $(touch_pwned)", "$(touch_pwned)"},
+		{"--iface up0 --kind fq_codel --up 90%", "90%"},
+		{"--iface up0 --kind fq_codel", "up0: fq_codel needs a rate"},
+		{"--iface up0", "up0: up is missing"},
+		{"--iface up0 --kind caek --up 9mbit", `"caek" is no kind: want cake, fq_codel or none`},
+		{"--iface up0 --kind none --up 9mbit", "kind none keeps no rate"},
+		{"--iface up0 --up 9mbit --profile moon", `"moon" is no profile: want leo, geo or lte`},
+		{"--iface up0 --up 9mbit --diffserv x", `diffserv "x"`},
+		{"--kind fq_codel --up 9mbit", "no interface is named\ntrafficup: hint: give --iface NAME"},
+		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within -1s", "--confirm-within -1s"},
+		{"--iface up0 --kind fq_codel --up 9mbit --target 10.99.0.2:1", "refused: the targets do not answer before any change"},
+		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within 0 --target 10.99.0.2:443", "hint: give --confirm-within 60s"},
+		{"--iface up0 --kind fq_codel --up 9mbit --target nonsense", "missing port"},
+	} {
+		s := u.run(append([]string{"apply"}, strings.Fields(c.args)...)...).is(exitUsage, c.want, "trafficup: error: ")
+		if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: made %v", c.args, left)
+		}
+	}
+	if !strings.Contains(u.sh("tc qdisc add dev lo root cake 2>&1 || true"), "unknown") {
+		u.sh("tc qdisc del dev lo root 2>/dev/null || true") // a kernel with cake
+	} else {
+		u.run("plan", "--iface", "up0", "--up", "9mbit").is(exitUsage, "this kernel has no sch_cake", "--kind fq_codel")
+	}
+	u.run("confirm").is(exitUsage, "nothing waits")
+	u.run("rollback", "abcdefgh").is(exitUsage, "nothing of the id abcdefgh waits")
+	u.run("clear").is(exitUsage, "no interface was shaped")
+	u.run("status", "--iface", "up9").is(exitUsage, "there is no interface up9")
+	u.run("watch").is(exitUsage, "nothing was confirmed")
+	if after := u.stands(); after != before {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// What others set up stays, unless it is said that it goes; clear brings it back.
+func TestNetshapeForeignQueue(t *testing.T) {
+	u := newUplink(t)
+	u.sh("tc qdisc add dev up0 root tbf rate 5mbit burst 10k latency 50ms")
+	before := u.stands()
+	now := with([]string{"apply", "--confirm-within", "0"}, at9...)
+	u.run(now...).is(exitUsage, "the root of up0 is tbf", "--force")
+	u.run(with([]string{"plan", "--json"}, at9...)...).is(exitUsage, `"code":"foreign_qdisc"`, `"message_type":"exit_error"`)
+	u.run(with(now, "--force")...).is(0)
+	u.run("clear").is(0)
+	if after := u.stands(); after != before {
+		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// Without rights nothing is begun, and what can be read is shown.
+func TestNetshapeWithoutRights(t *testing.T) {
+	u := newUplink(t)
+	before := u.stands()
+	as := func(args ...string) shaping {
+		cmd := u.command(append(args, "--state-dir", "/nonexistent/state")...)
+		cmd.Dir, cmd.Env = "/", []string{"HOME=/nonexistent"}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return u.end(cmd)
+	}
+	for _, verb := range []string{"plan", "apply"} {
+		as(with([]string{verb}, at9...)...).is(exitUsage, "CAP_NET_ADMIN", "root")
+	}
+	as("clear", "--iface", "up0").is(exitUsage, "CAP_NET_ADMIN")
+	as("confirm").is(exitUsage, "CAP_NET_ADMIN")
+	as(with([]string{"watch"}, at9...)...).is(exitUsage, "CAP_NET_ADMIN")
+	as("status", "--iface", "up0").is(0, "noqueue", "marks    cannot be read")
+	if u.stands() != before {
+		t.Error("something changed")
+	}
+}
+
+// CAP_NET_ADMIN and a state directory are enough, also for the process that takes
+// everything back.
+func TestNetshapeWithOneCapability(t *testing.T) {
+	u := newUplink(t)
+	before := u.stands()
+	dir, err := os.MkdirTemp("", "netshape") // below no directory of root's alone
+	fatal(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	fatal(t, os.Chown(dir, 65534, 65534))
+	u.sh("cp /proc/" + strconv.Itoa(os.Getpid()) + "/exe " + dir + "/program") // this one's directory is root's alone
+	cmd := u.command(with([]string{"apply", "--confirm-within", "1s", "--state-dir", dir}, at9...)...)
+	cmd.Path, cmd.Dir, cmd.Env = dir+"/program", "/", []string{"HOME=/nonexistent"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: []uintptr{unix.CAP_NET_ADMIN}}
+	u.end(cmd).is(0, "applied; all is taken back at")
+	u.soon("what was there before", func() bool { return u.stands() == before })
+}

@@ -1,0 +1,148 @@
+package netshape
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"trafficup/internal/tc"
+)
+
+// Gauge is how the delay of a shaped uplink is watched.
+type Gauge struct {
+	Interface string
+	Probe     Probe         // asked each second under load, and every ten seconds without
+	Known     time.Duration // delay without load, as measured before; 0: it has to be learnt
+	// Min, when it is not 0, has the rate fitted to the link: it goes down to Min, in
+	// bit/s, and up to what was applied.
+	Min uint64
+}
+
+// Reading is one look at an uplink.
+type Reading struct {
+	Interface string        `json:"interface"`
+	Rate      uint64        `json:"rate"`            // bit/s; 0: it is not shaped by us
+	Sent      uint64        `json:"sent"`            // bit/s
+	Backlog   uint64        `json:"backlog"`         // bytes, in the fullest tin
+	Delay     time.Duration `json:"delay,omitempty"` // 0: not asked for, or not answered
+	Asked     bool          `json:"asked"`           // for the delay
+	Idle      time.Duration `json:"idle,omitempty"`  // delay without load; 0: not known yet
+	TooHigh   string        `json:"too_high,omitempty"`
+	Next      uint64        `json:"next,omitempty"` // bit/s: what the rate was changed to
+	Error     string        `json:"error,omitempty"`
+}
+
+const (
+	gaugeEvery  = time.Second
+	quietRounds = 10
+	askTimeout  = 3 * time.Second
+)
+
+// Gauge looks at an uplink each second until ctx ends, and tells report of it. It
+// changes nothing unless g.Min is set; then it puts back the rate that was applied
+// when it ends. While an apply waits for its confirmation the rate stays. Errors
+// end nothing.
+func (m *Machine) Gauge(ctx context.Context, g Gauge, report func(Reading)) error {
+	w := gauging{m: m, Gauge: g, steer: Steering{Autorate: Autorate{Min: g.Min}, Detector: Detector{Known: g.Known}}}
+	for sleep(ctx, gaugeEvery) == nil {
+		if r := w.round(ctx); ctx.Err() == nil {
+			report(r)
+		}
+	}
+	if g.Min == 0 {
+		return nil
+	}
+	return w.restore(context.WithoutCancel(ctx))
+}
+
+// gauging is a Gauge at work.
+type gauging struct {
+	m *Machine
+	Gauge
+	steer Steering
+
+	bytes uint64    // sent, when it was looked last
+	when  time.Time // of that
+	quiet int       // rounds without a probe
+}
+
+// round looks once.
+func (w *gauging) round(ctx context.Context) Reading {
+	r := Reading{Interface: w.Interface}
+	p, _, err := w.m.find(w.Interface)
+	if err != nil {
+		r.Error = err.Error()
+		return r
+	}
+	now := time.Now()
+	r.Rate = rateOf(p.root.Shaper)
+	if !p.Root.ours() || r.Rate == 0 {
+		w.when = time.Time{}
+		return r
+	}
+	bytes, took := p.root.Stats.Bytes, now.Sub(w.when)
+	first := w.when.IsZero() || bytes < w.bytes
+	if !first {
+		r.Sent = uint64(float64(bytes-w.bytes) * 8 / took.Seconds())
+	}
+	w.bytes, w.when = bytes, now
+	if first {
+		return r
+	}
+	r.Backlog = backlog(p.root)
+	s := Sample{Sent: r.Sent, Backlog: r.Backlog}
+	s.Delay, r.Asked = w.ask(ctx, s.loaded(r.Rate))
+	r.Delay = s.Delay
+	w.judge(ctx, &r, p, s)
+	return r
+}
+
+// ask probes when it is time for it: without load the delay changes little, and
+// probes cost bytes.
+func (w *gauging) ask(ctx context.Context, loaded bool) (d time.Duration, asked bool) {
+	if w.quiet++; !loaded && w.quiet < quietRounds && w.steer.Idle() > 0 {
+		return 0, false
+	}
+	w.quiet = 0
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	d, err := w.Probe(ctx)
+	if err != nil {
+		return 0, true
+	}
+	return d, true
+}
+
+// judge has the sample decide.
+func (w *gauging) judge(ctx context.Context, r *Reading, p present, s Sample) {
+	if w.Min == 0 || p.record == nil || p.record.Interface.Up == 0 {
+		r.TooHigh, r.Idle = w.steer.Add(r.Rate, s).Text, w.steer.Idle()
+		return
+	}
+	w.steer.Max = max(p.record.Interface.Up, w.Min)
+	next, v := w.steer.Next(time.Now(), r.Rate, s)
+	r.TooHigh, r.Idle = v.Text, w.steer.Idle()
+	changed, err := w.m.steer(ctx, w.Interface, w.Min, next)
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if changed {
+		r.Next = next
+	}
+}
+
+// restore ends the steering.
+func (w *gauging) restore(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := w.m.steer(ctx, w.Interface, 0, 0)
+	return err
+}
+
+// backlog is what waits in the fullest tin.
+func backlog(q tc.Qdisc) uint64 {
+	if len(q.Tins) == 0 {
+		return uint64(q.Stats.Backlog)
+	}
+	return uint64(slices.MaxFunc(q.Tins, func(a, b tc.Tin) int { return int(a.Backlog) - int(b.Backlog) }).Backlog)
+}

@@ -1,0 +1,207 @@
+package netshape
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrNoPending is what Confirm says when nothing of that id waits: it was
+// confirmed, or taken back, or never was.
+var ErrNoPending = errors.New("nothing of that id waits for confirmation")
+
+// Pending is an apply that is taken back at Until unless it is confirmed.
+type Pending struct {
+	ID    string    `json:"id"`
+	Until time.Time `json:"until"`
+}
+
+// rollbacks is what is remembered of applies that were taken back in this boot.
+type rollbacks struct {
+	Boot    string      `json:"boot"`
+	Count   int         `json:"count"`
+	Last    time.Time   `json:"last"`
+	ID      string      `json:"id"`
+	Refused []Interface `json:"refused"` // nobody confirmed them: they are not set up without being asked for
+}
+
+func (m *Machine) transaction() (*transaction, error) {
+	var t transaction
+	if ok, err := m.load(pendingFile, &t); !ok || err != nil || t.Boot != m.Boot {
+		return nil, err
+	}
+	return &t, nil
+}
+
+// pending is what waits for confirmation in this boot; nil: nothing.
+func (m *Machine) pending() (*Pending, error) {
+	t, err := m.transaction()
+	if t == nil || err != nil {
+		return nil, err
+	}
+	return &Pending{t.ID, t.Until}, nil
+}
+
+// arm has t undone after within by a process of its own. That is started first:
+// if this process dies before t is written, nothing was changed and the other
+// finds nothing to do.
+func (m *Machine) arm(ctx context.Context, t *transaction, within time.Duration) error {
+	t.ID, t.Until = strings.ToLower(rand.Text()[:8]), time.Now().Add(within).UTC().Round(0)
+	if m.Rearguard == nil {
+		return errors.New("there is no process to take the change back: apply without confirmation")
+	}
+	if err := m.Rearguard(ctx, t.ID, within); err != nil {
+		return fmt.Errorf("start the process that takes the change back: %w", err)
+	}
+	return m.save(pendingFile, t)
+}
+
+// Confirm lets what id stands for stay, and keeps it across reboots if there is a
+// directory for that. [ErrNoPending] says that it is too late, or too early.
+func (m *Machine) Confirm(ctx context.Context, id string) (err error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	t, err := m.transaction()
+	if err != nil {
+		return err
+	}
+	if t == nil || t.ID != id {
+		return fmt.Errorf("confirm %s: %w", id, ErrNoPending)
+	}
+	if err := m.save(pendingFile, nil); err != nil {
+		return err
+	}
+	return m.settle(t.Desired, t.Clear)
+}
+
+// Rollback takes back what id stands for, if it still waits for confirmation in
+// this boot; did is false when there was nothing to do. It may be called again
+// after an error, and after a crash at any point.
+func (m *Machine) Rollback(ctx context.Context, id string) (did bool, err error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	t, err := m.transaction()
+	if err != nil || t == nil || t.ID != id {
+		return false, err
+	}
+	if err := m.undo(*t); err != nil {
+		return false, fmt.Errorf("roll back %s: %w", id, err)
+	}
+	r, err := m.rollbacks()
+	if err != nil {
+		return true, err
+	}
+	if r.ID != id { // else it was counted before a crash
+		r.Boot, r.Count, r.Last, r.ID = m.Boot, r.Count+1, time.Now().UTC(), id
+		r.Refused = append(r.without(t.Desired.Interfaces), t.Desired.Interfaces...)
+		if err := m.save(countFile, r); err != nil {
+			return true, err
+		}
+	}
+	return true, m.save(pendingFile, nil)
+}
+
+// How often the process that rolls back looks whether it is still needed, and how
+// often it tries, a second apart.
+const (
+	look  = time.Second
+	tries = 60
+)
+
+// RollbackAfter is what the process of [Machine.Rearguard] does: it waits and then
+// rolls back, trying again after errors, for a minute at most. It returns at once
+// when id does not wait any more.
+func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Duration) (did bool, err error) {
+	seen := false
+	for end := time.Now().Add(after); time.Now().Before(end); {
+		if err := sleep(ctx, min(look, time.Until(end))); err != nil {
+			return false, err
+		}
+		switch p, err := m.pending(); {
+		case err != nil: // it may be better when the time has come
+		case p != nil && p.ID == id:
+			seen = true
+		case seen:
+			return false, nil
+		}
+	}
+	for range tries {
+		if did, err = m.Rollback(ctx, id); err == nil {
+			return did, nil
+		}
+		if e := sleep(ctx, look); e != nil {
+			return did, errors.Join(err, e)
+		}
+	}
+	return did, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// rollbacks of this boot.
+func (m *Machine) rollbacks() (r rollbacks, err error) {
+	if _, err = m.load(countFile, &r); err != nil || r.Boot != m.Boot {
+		return rollbacks{}, err
+	}
+	return r, nil
+}
+
+func (r rollbacks) without(list []Interface) []Interface {
+	return slices.DeleteFunc(slices.Clone(r.Refused), func(i Interface) bool { return slices.Contains(list, i) })
+}
+
+// settle is the end of an apply that stays: it is kept, and no longer counts as refused.
+func (m *Machine) settle(d Desired, cleared []string) error {
+	r, err := m.rollbacks()
+	if err != nil {
+		return err
+	}
+	if left := r.without(d.Interfaces); len(left) < len(r.Refused) {
+		r.Refused = left
+		if err := m.save(countFile, r); err != nil {
+			return err
+		}
+	}
+	return m.keep(d, cleared)
+}
+
+// keep makes d outlive a reboot, beside what was kept of other interfaces.
+func (m *Machine) keep(d Desired, cleared []string) error {
+	if m.Keep == "" {
+		return nil
+	}
+	kept, _, err := m.Kept()
+	if err != nil {
+		return err
+	}
+	kept.Interfaces = slices.DeleteFunc(kept.Interfaces, func(i Interface) bool {
+		return slices.Contains(cleared, i.Name) || slices.ContainsFunc(d.Interfaces, func(n Interface) bool { return n.Name == i.Name })
+	})
+	kept.Interfaces = append(kept.Interfaces, d.Interfaces...)
+	slices.SortFunc(kept.Interfaces, func(a, b Interface) int { return cmp.Compare(a.Name, b.Name) })
+	if cleared == nil {
+		kept.Classes, kept.Mask = d.Classes, d.Mask
+	}
+	if err := m.saveTo(m.Keep, keptFile, kept); err != nil {
+		return fmt.Errorf("keep what was confirmed: %w", err)
+	}
+	return nil
+}

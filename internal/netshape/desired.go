@@ -1,0 +1,119 @@
+package netshape
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"trafficup/internal/dscpmark"
+	"trafficup/internal/tc"
+)
+
+// What an interface can be given. [None] takes away what we set.
+const (
+	KindCake    = "cake"
+	KindFqCodel = "fq_codel" // below an htb that has the rate
+	None        = "none"
+)
+
+// Interface is what one interface shall be like. Values are comparable.
+type Interface struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"` // cake, fq_codel or none
+	Profile string `json:"profile"`
+	Up      uint64 `json:"up"`   // bit/s; 0: no rate
+	Down    uint64 `json:"down"` // bit/s; 0: what comes in is left alone
+
+	Root    tc.Shaper `json:"root"`    // for what goes out; the zero value when Kind is none
+	Ingress tc.Shaper `json:"ingress"` // for what comes in; the zero value when Down is 0
+}
+
+// Desired is what a machine shall be like.
+type Desired struct {
+	Interfaces []Interface
+	// Classes are marked on what leaves by Interfaces and by those that were
+	// shaped before. None: no table of ours.
+	Classes []dscpmark.Class
+	Mask    uint32 // of the ct mark; 0: the default of dscpmark
+}
+
+// marksConfig is the table of marks for the interfaces of d alone.
+func (d Desired) marksConfig() dscpmark.Config {
+	c := dscpmark.Config{Classes: d.Classes, Mask: d.Mask}
+	for _, i := range d.Interfaces {
+		c.Interfaces = append(c.Interfaces, i.Name)
+	}
+	return c
+}
+
+// Spec is an interface as people write it. Empty fields have the profile's value.
+type Spec struct {
+	Name, Kind string
+	Up, Down   string // as ParseRate reads them
+	// Measured and MeasuredDown, in bit/s, are what a bare percentage is of.
+	Measured, MeasuredDown uint64
+
+	Profile   string // leo, geo, lte or nothing
+	Diffserv  string // besteffort, diffserv3, diffserv4, diffserv8, precedence
+	AckFilter string // auto, on, off, aggressive
+	RTT       time.Duration
+	Overhead  *int // bytes added to each packet
+	MPU       int
+	NAT       *bool
+	Wash      bool // clear the marks of what goes out, behind the queue
+}
+
+// Parse checks a Spec and completes it. Errors name the field, the reason and
+// what would be right.
+func Parse(s Spec) (Interface, error) {
+	if err := CheckName(s.Name); err != nil {
+		return Interface{}, err
+	}
+	i := Interface{Name: s.Name, Kind: s.Kind, Profile: s.Profile}
+	if err := i.setRates(s); err != nil {
+		return Interface{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	o, err := options(s, i.Up, i.Down)
+	if err != nil {
+		return Interface{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	switch i.Kind {
+	case KindCake:
+		i.Root, i.Ingress = o.cake(i.Up), o.cakeIn(i.Down)
+	case KindFqCodel:
+		if i.Up == 0 {
+			return Interface{}, fmt.Errorf("%s: fq_codel needs a rate above it, or it has no queue to manage: give up, for example 9mbit, or kind none", s.Name)
+		}
+		i.Root, i.Ingress = o.htb(i.Up, o.tins()), o.htb(i.Down, false)
+	case None:
+		if i.Up != 0 || i.Down != 0 {
+			return Interface{}, fmt.Errorf("%s: kind none keeps no rate: leave out up and down, or take kind cake or fq_codel", s.Name)
+		}
+	default:
+		return Interface{}, fmt.Errorf("%s: %q is no kind: want cake, fq_codel or none", s.Name, s.Kind)
+	}
+	if i.Down == 0 {
+		i.Ingress = tc.Shaper{}
+	}
+	i.Root, i.Ingress = i.Root.Normal(), i.Ingress.Normal()
+	return i, nil
+}
+
+func (i *Interface) setRates(s Spec) (err error) {
+	if i.Up, err = optionalRate(s.Up, s.Measured); err != nil {
+		return fmt.Errorf("up: %w", err)
+	}
+	if i.Down, err = optionalRate(s.Down, s.MeasuredDown); err != nil {
+		return fmt.Errorf("down: %w", err)
+	}
+	return nil
+}
+
+// optionalRate is ParseRate for a field that may be left out or be "unlimited".
+func optionalRate(s string, measured uint64) (uint64, error) {
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "", "0", "none", "unlimited":
+		return 0, nil
+	}
+	return ParseRate(s, measured)
+}

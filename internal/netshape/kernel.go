@@ -1,0 +1,54 @@
+package netshape
+
+import (
+	"errors"
+
+	"trafficup/internal/dscpmark"
+	"trafficup/internal/tc"
+)
+
+// ErrNoLink is wrapped by a Kernel's error about an interface that is gone.
+var ErrNoLink = errors.New("no such interface")
+
+// Link is an interface as the kernel has it.
+type Link struct {
+	Index  int
+	Name   string
+	Up     bool // carries traffic
+	Queues int  // for sending
+}
+
+// Kernel is what is asked of the kernel's queues. [Local] has the real one.
+// Methods that change something are called under the state directory's lock only.
+type Kernel interface {
+	// Rights returns nil when this process may change queues, and else says what it lacks.
+	Rights() error
+	// Missing returns those of kinds that the kernel cannot make. It may need rights.
+	Missing(kinds []tc.Kind) ([]tc.Kind, error)
+	Links() ([]Link, error)
+	Qdiscs(link int) ([]tc.Qdisc, error)
+	SetRoot(link int, s tc.Shaper) error
+	// RestoreRoot puts back a root that we did not make, from what was read of it.
+	RestoreRoot(link int, q tc.Qdisc) error
+	DeleteRoot(link int) error // none is no error
+	// Redirected reports whether what comes in is led to ifb, the index of a link.
+	Redirected(link, ifb int) (bool, error)
+	SetIngress(link int, ifb string, s tc.Shaper) error
+	DeleteIngress(link int, ifb string) error // none is no error
+}
+
+// Marks is what is asked of the table that marks traffic.
+type Marks interface {
+	Read() (dscpmark.State, error)
+	Apply(dscpmark.Config) error
+	Delete() error
+	// Collisions names those who use the same bits of marks, or bypass the table.
+	Collisions(dscpmark.Config) ([]string, error)
+	tables
+}
+
+// tables is what is known of a table of marks without asking the kernel.
+type tables interface {
+	Fingerprint(dscpmark.Config) (string, error)
+	Script(dscpmark.Config) (string, error) // in nft's language
+}

@@ -1,0 +1,149 @@
+package netshape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Probe has something answer to a small packet, and returns how long that took.
+// It is safe for concurrent use.
+type Probe func(ctx context.Context) (time.Duration, error)
+
+// What uploads of a measurement and its probes are marked with, so that a queue
+// of ours lets the probes pass: what they wait for is then not in it.
+const (
+	bulkDSCP   = 1  // LE
+	urgentDSCP = 46 // EF
+)
+
+// ConnectProbe makes a connection to addr, an IP address and port, and closes it
+// at once; being refused is an answer, too. It costs some 400 bytes. It says
+// nothing on a link whose modem answers TCP for others, as some of satellites do. dial
+// nil: a net.Dialer's, marked EF.
+func ConnectProbe(addr string, dial Dial) Probe {
+	if dial == nil {
+		dial = marked(urgentDSCP)
+	}
+	return func(ctx context.Context) (time.Duration, error) {
+		start := time.Now()
+		c, err := dial(ctx, "tcp", addr)
+		took := time.Since(start)
+		if err == nil {
+			_ = c.Close()
+		} else if !errors.Is(err, syscall.ECONNREFUSED) {
+			return 0, err
+		}
+		return took, nil
+	}
+}
+
+// NewProbe is [ConnectProbe] for a target host:port, and [PingProbe] for icmp:host.
+// Its name is looked up once; it has to be reached by the interface, "" is any.
+func NewProbe(ctx context.Context, target, iface string) (Probe, error) {
+	addr := target
+	host, ping := strings.CutPrefix(target, "icmp:")
+	if ping {
+		addr = net.JoinHostPort(strings.Trim(host, "[]"), "7") // any port will do to choose the way
+	}
+	numeric, err := address(ctx, addr, iface)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	if !ping {
+		return ConnectProbe(numeric, nil), nil
+	}
+	to, err := netip.ParseAddrPort(numeric)
+	if err != nil {
+		return nil, fmt.Errorf("target %s: %w", target, err)
+	}
+	return PingProbe(to.Addr()), nil
+}
+
+// address is addr with its name looked up. Of several addresses it is the first
+// that is reached by the interface.
+func address(ctx context.Context, addr, iface string) (string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", fmt.Errorf("want host:port: %w", err)
+	}
+	list, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return "", err
+	}
+	err = nil
+	for _, ip := range list {
+		numeric := net.JoinHostPort(ip, port)
+		e := leavesBy(numeric, iface)
+		if e == nil {
+			return numeric, nil
+		}
+		err = errors.Join(err, e)
+	}
+	return "", err
+}
+
+// moment is a delay and when, since the load began, it was asked for.
+type moment struct {
+	at, delay time.Duration // delay 0: there was no answer
+}
+
+// probes are on their way at the same time: under load one may take seconds.
+type probes struct {
+	probe Probe
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	got   []moment // guarded by mu
+}
+
+func (p *probes) send(ctx context.Context, at time.Duration) {
+	p.all.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		d, err := p.probe(ctx)
+		if err != nil {
+			d = 0
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.got = append(p.got, moment{at, d})
+	})
+}
+
+// wait returns all, in the order of their answers, when there are no more to come.
+func (p *probes) wait() []moment {
+	p.all.Wait()
+	return p.got
+}
+
+// leavesBy returns an error when the way to addr is not by the interface name; ""
+// is all of them.
+func leavesBy(addr, name string) error {
+	if name == "" {
+		return nil
+	}
+	c, err := net.Dial("udp", addr) // sends nothing, but chooses the way
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	local, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err == nil && !onInterface(local.Addr(), []string{name}) {
+		err = fmt.Errorf("the way to %s is by the address %s, which %s does not have: another uplink would be measured", addr, local.Addr(), name)
+	}
+	return err
+}
+
+// noise is data that no modem can compress.
+func noise() []byte {
+	b := make([]byte, chunk)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
+	return b
+}

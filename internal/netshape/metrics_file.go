@@ -1,0 +1,96 @@
+package netshape
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Shaped returns the names of the interfaces that were set up in this boot and not
+// cleared, in order, also of those that are gone.
+func (m *Machine) Shaped() (names []string, err error) {
+	entries, err := m.FS.ReadDir(m.Dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil // as load does
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok || CheckName(name) != nil {
+			continue
+		}
+		switch r, err := m.recorded(name); {
+		case err != nil:
+			return nil, err
+		case r != nil:
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// Metrics returns what [WriteMetrics] makes of the status of names and of all that
+// was set up in this boot. So all who watch an interface of this machine write the
+// same, and none takes away what another says.
+func (m *Machine) Metrics(names ...string) ([]byte, error) {
+	shaped, err := m.Shaped()
+	if err != nil {
+		return nil, err
+	}
+	s, err := m.Status(slices.Compact(slices.Sorted(slices.Values(slices.Concat(names, shaped))))...)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = WriteMetrics(&b, s)
+	return b.Bytes(), err
+}
+
+// SaveMetrics puts metrics in the place of the file at path, for a collector of
+// another user that reads whole files (node_exporter's textfile: path ends in .prom).
+// Several processes may save to one path. It is not synced: after a power cut the
+// next round writes it again, and flash that is synced every few seconds wears out.
+func SaveMetrics(path string, metrics []byte) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("save metrics: %w", err)
+		}
+	}()
+	// Its name does not end in .prom: the collector leaves it alone.
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(metrics)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error says more
+	}
+	return err
+}
+
+// MetricsHandler answers every request with what read returns, and with 500 and
+// the error when it fails. read is called by one request at a time.
+func MetricsHandler(read func() ([]byte, error)) http.Handler {
+	var mu sync.Mutex
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		metrics, err := read()
+		mu.Unlock()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(metrics) // to a reader who may have gone
+	})
+}

@@ -1,0 +1,134 @@
+package netshape
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"trafficup/internal/tc"
+)
+
+// Codes of refusals.
+const (
+	CodeNoInterface  = "no_interface"
+	CodeNoPermission = "no_permission"
+	CodeNoKernel     = "no_kernel_support"
+	CodeForeignQdisc = "foreign_qdisc"
+	CodeForeignTable = "foreign_table"
+	CodePending      = "pending"
+	CodeBadMarks     = "bad_marks"
+)
+
+// Refusal is a reason to change nothing, and what would be right.
+type Refusal struct {
+	Code      string `json:"code"`
+	Interface string `json:"interface,omitempty"`
+	Text      string `json:"text"`
+	Hint      string `json:"hint"`
+}
+
+// RefusedError is the error of a plan that is refused. It holds at least one Refusal.
+type RefusedError struct{ Refusals []Refusal }
+
+func (e *RefusedError) Error() string {
+	var texts []string
+	for _, r := range e.Refusals {
+		texts = append(texts, r.Text)
+	}
+	return "refused: " + strings.Join(texts, "; ")
+}
+
+// ErrChanged is what Apply says when the kernel is not any more as it was when
+// the plan was made.
+var ErrChanged = errors.New("something changed since the plan was made: make it again")
+
+func (p *Plan) refuse(r Refusal) { p.Refusals = append(p.Refusals, r) }
+
+// refuseGeneral refuses what concerns no single interface.
+func (p *Plan) refuseGeneral(d Desired, o Observed) {
+	if o.Denied != nil {
+		p.refuse(Refusal{
+			Code: CodeNoPermission, Text: o.Denied.Error(),
+			Hint: "run it as root, or give the unit or container the capability CAP_NET_ADMIN (docker: --cap-add NET_ADMIN)",
+		})
+	}
+	if q := o.Pending; q != nil {
+		p.refuse(Refusal{
+			Code: CodePending, Text: fmt.Sprintf("an earlier apply, %s, waits for its confirmation until %s", q.ID, q.Until.Format("15:04:05")),
+			Hint: fmt.Sprintf("trafficup netshape confirm %s, or: trafficup netshape rollback %s", q.ID, q.ID),
+		})
+	}
+}
+
+func missingInterface(name string, names []string) Refusal {
+	return Refusal{
+		Code: CodeNoInterface, Interface: name, Text: fmt.Sprintf("there is no interface %s", name),
+		Hint: "there are: " + strings.Join(names, ", "),
+	}
+}
+
+// kindIFB stands for the devices of that kind among the queues: both are parts
+// that a kernel may lack.
+const kindIFB tc.Kind = "ifb"
+
+// needs are the parts of the kernel that an interface's shaping is made of.
+func needs(i Interface) (kinds []tc.Kind) {
+	switch i.Kind {
+	case KindCake:
+		kinds = []tc.Kind{tc.KindCake}
+	case KindFqCodel:
+		kinds = []tc.Kind{tc.KindHTB, tc.KindFqCodel}
+	}
+	if i.Ingress.Kind != "" {
+		kinds = append(kinds, tc.KindIngress, kindIFB)
+	}
+	return kinds
+}
+
+func missingKind(want Interface, kind tc.Kind) Refusal {
+	r := Refusal{Code: CodeNoKernel, Interface: want.Name}
+	switch kind {
+	case tc.KindCake:
+		r.Text = "this kernel has no sch_cake"
+		r.Hint = "take --kind fq_codel, which is htb with fq_codel below it and nearly as good, or install the kernel's extra modules and: modprobe sch_cake"
+	case kindIFB:
+		r.Text = "this kernel has no ifb, through which what comes in is led"
+		r.Hint = "leave out --down, or: modprobe ifb"
+	default:
+		r.Text = fmt.Sprintf("this kernel has no sch_%s", kind)
+		r.Hint = fmt.Sprintf("install the kernel's extra modules and: modprobe sch_%s", kind)
+		if want.Kind == KindFqCodel {
+			r.Hint += "; or take --kind cake, where there is sch_cake"
+		}
+	}
+	return r
+}
+
+func foreignQdisc(name, slot string, have stand) Refusal {
+	return Refusal{
+		Code: CodeForeignQdisc, Interface: name,
+		Text: fmt.Sprintf("the %s of %s is %v, which somebody else set up", slot, name, have),
+		Hint: "find out who did (sqm-scripts, networkd, wondershaper, a hand), or replace it with --force",
+	}
+}
+
+func foreignTable() Refusal {
+	return Refusal{
+		Code: CodeForeignTable, Text: "there is an nft table inet trafficup that is not from this program",
+		Hint: "look at it with: nft list table inet trafficup; replace it with --force",
+	}
+}
+
+func badMarks(err error) Refusal {
+	return Refusal{
+		Code: CodeBadMarks, Text: "marks: " + err.Error(),
+		Hint: "correct the class in the configuration; a cgroup exists only while its unit runs",
+	}
+}
+
+func noMarks(err error) Refusal {
+	return Refusal{
+		Code: CodeNoKernel, Text: "traffic cannot be marked: " + err.Error(),
+		Hint: "leave out the classes: the uploader marks its own connections, and the queue goes by that; or install a kernel with nftables",
+	}
+}

@@ -1,0 +1,147 @@
+package netshape
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"trafficup/internal/dscpmark"
+	"trafficup/internal/tc"
+)
+
+// Status is what stands, and how that differs from what was set up.
+type Status struct {
+	Interfaces []InterfaceStatus `json:"interfaces"`
+	Marks      MarksStatus       `json:"marks"`
+	Pending    *Pending          `json:"pending,omitempty"`
+	Rollbacks  int               `json:"rollbacks"` // in this boot
+	// Denied says why marks could not be read; "": they could.
+	Denied string `json:"denied,omitempty"`
+}
+
+// InterfaceStatus is one interface. Counters are the kernel's.
+type InterfaceStatus struct {
+	Name    string       `json:"name"`
+	Present bool         `json:"present"`
+	Up      bool         `json:"up"`
+	Ours    bool         `json:"ours"` // what stands at the root
+	Root    QueueStatus  `json:"root"`
+	Ingress *QueueStatus `json:"ingress,omitempty"`
+	Wanted  *Interface   `json:"wanted,omitempty"` // what was set up; nil: nothing
+	Since   time.Time    `json:"since,omitzero"`   // when
+	Drift   []string     `json:"drift,omitempty"`  // how what stands differs from Wanted
+}
+
+// QueueStatus is one queue.
+type QueueStatus struct {
+	Kind  tc.Kind  `json:"kind"`
+	Text  string   `json:"text"` // with its options, as tc prints them
+	Rate  uint64   `json:"rate"` // bit/s; 0: none
+	Stats tc.Stats `json:"stats"`
+	Tins  []tc.Tin `json:"tins,omitempty"`
+}
+
+// MarksStatus is the table of marks.
+type MarksStatus struct {
+	Present bool            `json:"present"`
+	Rules   []dscpmark.Rule `json:"rules,omitempty"`
+	Drift   string          `json:"drift,omitempty"`
+}
+
+// Status reads what stands at each of names, and changes nothing. Without rights
+// it leaves out the marks.
+func (m *Machine) Status(names ...string) (Status, error) {
+	o, err := m.Observe(names...)
+	if err != nil {
+		return Status{}, err
+	}
+	s := Status{Pending: o.Pending, Marks: o.marksStatus()}
+	if o.Denied != nil {
+		s.Denied = o.Denied.Error()
+	}
+	r, err := m.rollbacks()
+	if err != nil {
+		return s, err
+	}
+	s.Rollbacks = r.Count
+	for _, name := range names {
+		p, ok := o.Interfaces[name]
+		if !ok {
+			rec, err := m.recorded(name)
+			if err != nil {
+				return s, err
+			}
+			p.record = rec
+		}
+		s.Interfaces = append(s.Interfaces, p.status(name, ok))
+	}
+	return s, nil
+}
+
+func (p present) status(name string, there bool) InterfaceStatus {
+	s := InterfaceStatus{Name: name, Present: there, Up: p.Link.Up, Ours: p.Root.ours(), Root: queueStatus(p.Root, p.root)}
+	if p.Ingress.ours() {
+		q := queueStatus(p.Ingress, p.ingress)
+		s.Ingress = &q
+	}
+	if p.record != nil {
+		s.Wanted, s.Since, s.Drift = &p.record.Interface, p.record.Since, p.drift(there)
+	}
+	return s
+}
+
+func queueStatus(s stand, q tc.Qdisc) QueueStatus {
+	status := QueueStatus{Kind: q.Kind, Text: s.String(), Stats: q.Stats, Tins: q.Tins}
+	switch {
+	case !s.ours():
+		status.Text = string(q.Kind)
+	case q.Shaper.Kind != "": // its rate may be lower on purpose
+		status.Text, status.Rate = describe(q.Shaper), rateOf(q.Shaper)
+	}
+	return status
+}
+
+// drift says how p differs from its record, which there is.
+func (p present) drift(there bool) (words []string) {
+	if !there {
+		return []string{"the interface is gone"}
+	}
+	want := p.record.Interface
+	if p.record.Link != p.Link.Index {
+		words = append(words, "the interface went and came back")
+	}
+	for _, slot := range []struct {
+		name       string
+		have, want stand
+	}{{slotRoot, p.Root, stand{Shaper: want.Root}}, {slotIngress, p.Ingress, stand{Shaper: want.Ingress}}} {
+		switch {
+		case slot.have.equal(slot.want):
+		case slot.have.foreign():
+			words = append(words, fmt.Sprintf("%s: replaced by %v, which is not ours", slot.name, slot.have))
+		case !slot.have.ours():
+			words = append(words, slot.name+": gone, the kernel's default is back")
+		default:
+			words = append(words, slot.name+": "+strings.Join(differences(slot.want.Shaper, slot.have.Shaper), ", "))
+		}
+	}
+	return words
+}
+
+func (o Observed) marksStatus() MarksStatus {
+	s := MarksStatus{Present: o.Marks.Present, Rules: o.Marks.Rules}
+	switch {
+	case o.Denied != nil:
+	case o.marks == nil:
+	case !o.Marks.Present:
+		s.Drift = "the table is gone"
+	case o.Marks.Damage != "":
+		s.Drift = o.Marks.Damage
+	default:
+		if want, err := o.print(&o.marks.Config); err != nil {
+			s.Drift = err.Error()
+		} else if want != o.Marks.Fingerprint {
+			s.Drift = "the table is of another configuration, or a cgroup was made anew"
+		}
+	}
+	return s
+}
