@@ -13,7 +13,7 @@ const (
 	refreshEvery = 250 * time.Millisecond
 	inUse        = 2 * time.Second // since a state was asked for, for it to be refreshed
 	silence      = 3 * time.Second // on the channel, after which it is asked whether anybody is there
-	listenAgain  = 250 * time.Millisecond
+	listenAgain  = time.Second     // after the channel broke
 )
 
 // watch keeps the copies near what Redis holds, until the client is closed.
