@@ -6,11 +6,15 @@ export GOFLAGS := -buildvcs=false
 build:
 	go build -o bin/trafficup ./cmd/trafficup
 
+# Packages that measure real time run after all others, one at a time.
+REALTIME := $(wildcard ./test/linklab ./test/redislab)
+
 test:
-	go test ./...
+	go test -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(REALTIME))")
+	go test -timeout 20m -p 1 $(REALTIME)
 
 race:
-	go test -race ./...
+	go test -race -timeout 30m ./...
 
 # Random nights, simulated: make nights N=1000 SEED=1. Prints nights a second.
 N ?= 10000

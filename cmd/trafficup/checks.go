@@ -40,6 +40,7 @@ func (c Config) check(sys *system) {
 	}
 	c.checkOAuth()
 	c.checkNetshape()
+	c.checkRedis()
 	c.warnUnused()
 }
 

@@ -71,7 +71,7 @@ func addOptionFlags(fs *pflag.FlagSet, prefixes, hidden []string) {
 	}
 }
 
-var allOptions = []string{"api", "upload", "retry", "breaker", "envelope", "log", "output"}
+var allOptions = []string{"api", "upload", "retry", "breaker", "redis", "envelope", "log", "output"}
 
 // readConfig reads the settings of a command that has flags for them.
 func readConfig(sys *system, cmd *cobra.Command) error {
@@ -146,22 +146,34 @@ func newConfigCommand(sys *system, asJSON *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "write, check and show the configuration",
-		Args:  cobra.NoArgs,
-		RunE:  groupOnly,
 	}
 	cmd.AddCommand(newConfigInitCommand(sys), newConfigCheckCommand(sys, asJSON), newConfigShowCommand(sys, asJSON), newConfigSchemaCommand(sys))
 	return cmd
 }
 
-// groupOnly ends a command that needs one of its subcommands.
-func groupOnly(cmd *cobra.Command, _ []string) error {
+// groupOnly makes cmd one that needs one of its subcommands. Flags of theirs are let
+// pass: of a command that does not exist it is the name that is wrong.
+func groupOnly(cmd *cobra.Command) {
+	cmd.FParseErrWhitelist.UnknownFlags = true
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return fmt.Errorf("no command %s; there are: %s", args[0], subcommands(cmd))
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return usageError(cmd.CommandPath()+" --help", "say what to do: %s", subcommands(cmd))
+	}
+}
+
+func subcommands(cmd *cobra.Command) string {
 	var names []string
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError(cmd.CommandPath()+" --help", "say what to do: %s", strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 func newConfigSchemaCommand(sys *system) *cobra.Command {

@@ -93,9 +93,14 @@ func (c Config) oauthSource(sys *system, dir string, warn, alarm func(string)) (
 // masks knows the secrets of the configuration.
 func (c Config) masks() *secret.Redactor {
 	m := new(secret.Redactor)
-	a := c.API.Auth
-	for _, s := range append([]secret.Secret{a.Token, a.OAuth.ClientSecret, a.OAuth.RefreshToken}, slices.Collect(maps.Values(c.API.Headers))...) {
+	a, r := c.API.Auth, c.Redis
+	for _, s := range append([]secret.Secret{a.Token, a.OAuth.ClientSecret, a.OAuth.RefreshToken, r.Password, r.Sentinel.Password}, slices.Collect(maps.Values(c.API.Headers))...) {
 		m.Add(s)
+	}
+	if u, err := url.Parse(r.URL); err == nil {
+		if password, set := u.User.Password(); set {
+			m.Add(secret.New(password))
+		}
 	}
 	for _, p := range c.pathSetups() {
 		if u, err := url.Parse(p.url); err == nil {

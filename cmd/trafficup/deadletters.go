@@ -23,8 +23,6 @@ func newDeadlettersCommand(sys *system, asJSON *bool) *cobra.Command {
 		Long: `Look at records that were not delivered, and give them up: those of the files, or
 all that the state directory holds. Of several letters of one record only the
 newest counts.`,
-		Args: cobra.NoArgs,
-		RunE: groupOnly,
 	}
 	cmd.AddCommand(newListCommand(sys, asJSON), newShowCommand(sys, asJSON), newExportCommand(sys), newDropCommand(sys, asJSON))
 	return cmd

@@ -78,6 +78,7 @@ func (d *examination) checks() []doctor.Check {
 	default:
 		all = append(all, d.loginCheck())
 	}
+	all = append(all, d.redisChecks()...)
 	if d.edge {
 		all = append(all, localCheck("edge", func() []doctor.Finding { return doctor.Edge(os.DirFS("/")) }))
 	}

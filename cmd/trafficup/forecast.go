@@ -84,7 +84,7 @@ func (r result) pace() float64 {
 	for _, s := range r.Stood {
 		seconds -= s.Seconds
 	}
-	if r.Rate > 0 || r.Acked < telling || r.Calls <= 0 || len(r.Pathways) == 0 || seconds <= 0 {
+	if r.Rate > 0 || r.Shared.limited() || r.Acked < telling || r.Calls <= 0 || len(r.Pathways) == 0 || seconds <= 0 {
 		return 0
 	}
 	first := float64(r.Paths[r.Pathways[0].Name]) / float64(r.Calls)

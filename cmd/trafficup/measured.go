@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,15 +27,21 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 	run := verdict.Run{
 		Duration: s.Duration, Delivered: s.Acked, Waiting: s.Waiting(), Unread: len(s.Faults), First: names[0], Stop: r.stop(),
 	}
-	for _, still := range ways.chooser.Stood(now) {
-		r.stoodStill(still, names, figures, &run)
-	}
+	held := r.stood(ways.chooser.Stood(now), names, u.whyHeld, figures, &run)
+	r.ClockSkewS, r.Shared = ways.shared.skewS(), ways.shared.report()
 	v := verdict.Judge(figures, run)
+	if v.Why += held; v.Word == verdict.ThrottledByUs {
+		v.Why += r.Shared.throttled(ways.class)
+	}
 	r.Verdict, r.VerdictPath, r.VerdictWhy = v.Word, v.Path, printable(v.Why)
 	r.lines = verdict.Explain(verdict.Verdict{Word: v.Word, Path: v.Path, Why: r.VerdictWhy}, figures, names)
 	if f := figures[v.Path]; f.Measured > 0 {
 		r.LinkRTTMS = &rttMS{ms(f.RTT.P50), ms(f.RTT.P95)}
 	}
+	if words := ways.shared.skewWords(); words != "" {
+		r.lines = append(r.lines, words)
+	}
+	r.lines = append(r.lines, r.Shared.lines()...)
 	planned, _ := ways.chooser.FallbackFor(now)
 	r.PlannedS, r.Rate = planned.Seconds(), ways.held
 	for n, st := range ways.chooser.Status(now) {
@@ -67,18 +74,39 @@ func (r *result) stop() verdict.Stop {
 // stillWords say why a path could not be used.
 var stillWords = map[netpath.Cause]string{
 	netpath.BreakerOpen: "breaker of %s open", netpath.ServerAsked: "%s asked to wait",
-	netpath.InMaintenance: "maintenance of %s", netpath.OverQuota: "quota of %s spent",
+	netpath.InMaintenance: "maintenance of %s", netpath.OverQuota: "quota of %s spent", netpath.HeldOpen: "breaker of %s held open by hand",
 }
 
-// stoodStill adds a time in which no path could be used.
-func (r *result) stoodStill(still netpath.Still, names []string, figures map[string]verdict.Figures, run *verdict.Run) {
+// stood adds the times in which no path could be used. held continues the verdict's
+// words where somebody held a breaker open for half of the run or more.
+func (r *result) stood(all []netpath.Still, names []string, reason func(path string) string, figures map[string]verdict.Figures, run *verdict.Run) (held string) {
+	for _, still := range all {
+		words := r.stoodStill(still, names, reason, figures, run)
+		if words != "" && slices.Contains(still.Causes, netpath.HeldOpen) && 2*still.For >= run.Duration {
+			held = "; " + words
+		}
+	}
+	if held != "" && errors.Is(r.ended, uploader.ErrHalted) {
+		r.stopHint = "trafficup breaker status says until when it is held open, and breaker reset ends that; then run the same command again: every record keeps its key"
+	}
+	return held
+}
+
+// stoodStill adds a time in which no path could be used, unless it is too short to
+// be told, and returns why. reason tells why somebody held the breaker of a path
+// open; that is no fault of the path.
+func (r *result) stoodStill(still netpath.Still, names []string, reason func(path string) string, figures map[string]verdict.Figures, run *verdict.Run) string {
 	if still.For < time.Second {
-		return
+		return ""
 	}
 	var why []string
 	counts := map[netpath.Cause]int{}
 	for n, cause := range still.Causes {
-		why = append(why, fmt.Sprintf(stillWords[cause], names[n]))
+		words := fmt.Sprintf(stillWords[cause], names[n])
+		if cause == netpath.HeldOpen {
+			words += printable(" (" + reason(names[n]) + ")")
+		}
+		why = append(why, words)
 		counts[cause]++
 		if f, used := figures[names[n]]; used {
 			switch cause {
@@ -91,10 +119,12 @@ func (r *result) stoodStill(still netpath.Still, names []string, figures map[str
 		}
 	}
 	run.Stood += still.For
-	if counts[netpath.InMaintenance] > 0 && counts[netpath.BreakerOpen]+counts[netpath.ServerAsked] == 0 {
+	if counts[netpath.InMaintenance] > 0 && counts[netpath.BreakerOpen]+counts[netpath.ServerAsked]+counts[netpath.HeldOpen] == 0 {
 		run.Closed += still.For
 	}
-	r.Stood = append(r.Stood, stood{still.For.Seconds(), strings.Join(why, ", ")})
+	words := strings.Join(why, ", ")
+	r.Stood = append(r.Stood, stood{still.For.Seconds(), words})
+	return words
 }
 
 // addPathway adds path n as it was used, and what is to be done about it.

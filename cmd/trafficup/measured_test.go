@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -11,7 +12,9 @@ import (
 	"time"
 
 	"trafficup/internal/api"
+	"trafficup/internal/netpath"
 	"trafficup/internal/uploader"
+	"trafficup/internal/verdict"
 )
 
 // says asserts what a run said.
@@ -71,6 +74,23 @@ func TestStandingStillIsTold(t *testing.T) {
 				w.says(t, `^Stood still  \d[\dms.]*s: `+c.why+`$`)
 			})
 		})
+	}
+}
+
+// Time in which somebody held the breaker open is told, and put down to nobody's
+// failures.
+func TestHeldByHandIsNoFault(t *testing.T) {
+	for cause, want := range map[netpath.Cause]string{
+		netpath.BreakerOpen: "40 s: breaker of primary open; service failing",
+		netpath.HeldOpen:    `40 s: breaker of primary held open by hand (a\x1b[2Jb); all well`,
+	} {
+		var r result
+		figures := map[string]verdict.Figures{"primary": {Attempts: 509, Answered: 509, Failed: 9}}
+		run := verdict.Run{Duration: time.Minute, Delivered: 500}
+		words := r.stoodStill(netpath.Still{For: 40 * time.Second, Causes: []netpath.Cause{cause}}, []string{"primary"}, func(string) string { return "a\x1b[2Jb" }, figures, &run)
+		if got := fmt.Sprintf("%g s: %s; %s", r.Stood[0].Seconds, words, verdict.Judge(figures, run).Word); got != want || r.Stood[0].Why != words {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

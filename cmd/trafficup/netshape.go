@@ -21,8 +21,6 @@ machine, and not in a modem or dish that knows of no fairness. plan says what wo
 change and changes nothing; apply does that, and takes it back unless it is
 confirmed; clear puts back what was there before. Works without a configuration;
 with one, flags go over netshape.interfaces. Linux only.`,
-		Args: cobra.NoArgs,
-		RunE: groupOnly,
 	}
 	cmd.AddCommand(newNetshapePlanCommand(sys, asJSON), newNetshapeApplyCommand(sys, asJSON), newNetshapeStatusCommand(sys, asJSON),
 		newNetshapeConfirmCommand(sys, asJSON), newNetshapeRollbackCommand(sys, asJSON), newNetshapeClearCommand(sys, asJSON), newNetshapeWatchCommand(sys, asJSON))

@@ -15,7 +15,7 @@ import (
 var idOf = regexp.MustCompile(`netshape confirm ([a-z2-7]{8}) --state-dir`)
 
 // apply applies with args and returns the id of what waits.
-func (u *uplink) apply(args ...string) (id string) {
+func (u *uplinkBench) apply(args ...string) (id string) {
 	u.t.Helper()
 	s := u.run(append([]string{"apply"}, args...)...).is(0, "applied; all is taken back at ")
 	m := idOf.FindStringSubmatch(s.stdout)
@@ -30,9 +30,9 @@ func (u *uplink) apply(args ...string) (id string) {
 func TestNetshapeConfirm(t *testing.T) {
 	u := newUplink(t)
 	before := u.stands()
-	id := u.apply(with(at9, "--confirm-within", "60s")...)
+	id := u.apply(plus(at9, "--confirm-within", "60s")...)
 	u.run("status").is(0, "unless: trafficup netshape confirm "+id)
-	u.run(with([]string{"apply"}, "--iface", "up0", "--kind", "fq_codel", "--up", "8mbit")...).is(exitUsage, "waits for its confirmation", "trafficup netshape rollback "+id)
+	u.run(plus([]string{"apply"}, "--iface", "up0", "--kind", "fq_codel", "--up", "8mbit")...).is(exitUsage, "waits for its confirmation", "trafficup netshape rollback "+id)
 	u.run("confirm", "wrongone").is(exitUsage, "nothing of the id wrongone waits")
 	u.run("rollback").is(0, "taken back: "+id)
 	if u.stands() != before {
@@ -45,7 +45,7 @@ func TestNetshapeConfirm(t *testing.T) {
 	id = u.apply(at9...)
 	u.run("confirm").is(0, "confirmed: "+id)
 	stands := u.stands()
-	u.run(with([]string{"apply"}, at9...)...).is(0, "nothing to do")
+	u.run(plus([]string{"apply"}, at9...)...).is(0, "nothing to do")
 	u.apply("--iface", "up0", "--kind", "fq_codel", "--up", "8mbit", "--confirm-within", "1s")
 	u.soon("the rate before", func() bool { return u.stands() == stands })
 	u.run("status").is(0, "rolled back 2 times")
@@ -64,7 +64,7 @@ func TestNetshapeTargets(t *testing.T) {
 	if u.stands() != before {
 		t.Error(u.stands())
 	}
-	u.run(with([]string{"apply", "--target", u.far}, at9...)...).is(0, "the targets answer as before, confirmed")
+	u.run(plus([]string{"apply", "--target", u.far}, at9...)...).is(0, "the targets answer as before, confirmed")
 	u.run("status").is(0, "htb rate 9mbit")
 }
 
@@ -104,7 +104,7 @@ type running struct {
 	out string
 }
 
-func (u *uplink) start(args ...string) *running {
+func (u *uplinkBench) start(args ...string) *running {
 	u.t.Helper()
 	p := &running{u.command(append(args, "--state-dir", u.dir)...), filepath.Join(u.t.TempDir(), "out")}
 	out, err := os.Create(p.out)

@@ -15,17 +15,17 @@ import (
 
 var at9 = []string{"--iface", "up0", "--kind", "fq_codel", "--up", "9mbit"}
 
-func with(base []string, more ...string) []string { return append(base[:len(base):len(base)], more...) }
+func plus(base []string, more ...string) []string { return append(base[:len(base):len(base)], more...) }
 
 // plan changes nothing; apply does what it says, once; clear undoes it.
 func TestNetshapeThereAndBack(t *testing.T) {
 	u := newUplink(t)
 	before := u.stands()
-	u.run(with([]string{"plan"}, at9...)...).is(0, "+ dev up0 root", "htb rate 9mbit", "1 to add")
+	u.run(plus([]string{"plan"}, at9...)...).is(0, "+ dev up0 root", "htb rate 9mbit", "1 to add")
 	if _, err := os.Stat(u.dir + "/up0.json"); err == nil || u.stands() != before {
 		t.Errorf("plan changed something: %s", u.stands())
 	}
-	now := with([]string{"apply", "--confirm-within", "0"}, at9...)
+	now := plus([]string{"apply", "--confirm-within", "0"}, at9...)
 	u.run(now...).is(0, "1 to add", "done")
 	c, err := net.DialTimeout("tcp", u.far, 5*time.Second)
 	fatal(t, err)
@@ -44,11 +44,11 @@ func TestNetshapeThereAndBack(t *testing.T) {
 		t.Errorf("%d packets, then %d", first, again)
 	}
 	u.run("status").is(0, "up0\n  out      htb rate 9mbit", "Interactive", "applied  20")
-	u.run(with(now, "--up", "8mbit")...).is(0, "in place, counters stay: rate 9mbit, want 8mbit")
+	u.run(plus(now, "--up", "8mbit")...).is(0, "in place, counters stay: rate 9mbit, want 8mbit")
 	u.run("status", "--json").is(0, `"message_type":"status"`, `"rate":8000000`, `"present":true`)
 	u.sh("tc qdisc del dev up0 root")
 	u.run("status").is(0, "drift    root: gone")
-	u.run(with(now, "--json")...).is(0, `{"message_type":"plan","plan":{"steps":[{"op":"+"`, `{"message_type":"summary","steps":1,"confirmed":true}`)
+	u.run(plus(now, "--json")...).is(0, `{"message_type":"plan","plan":{"steps":[{"op":"+"`, `{"message_type":"summary","steps":1,"confirmed":true}`)
 	u.run("clear").is(0, "- dev up0 root", "done")
 	if after := u.stands(); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
@@ -109,10 +109,10 @@ func TestNetshapeForeignQueue(t *testing.T) {
 	u := newUplink(t)
 	u.sh("tc qdisc add dev up0 root tbf rate 5mbit burst 10k latency 50ms")
 	before := u.stands()
-	now := with([]string{"apply", "--confirm-within", "0"}, at9...)
+	now := plus([]string{"apply", "--confirm-within", "0"}, at9...)
 	u.run(now...).is(exitUsage, "the root of up0 is tbf", "--force")
-	u.run(with([]string{"plan", "--json"}, at9...)...).is(exitUsage, `"code":"foreign_qdisc"`, `"message_type":"exit_error"`)
-	u.run(with(now, "--force")...).is(0)
+	u.run(plus([]string{"plan", "--json"}, at9...)...).is(exitUsage, `"code":"foreign_qdisc"`, `"message_type":"exit_error"`)
+	u.run(plus(now, "--force")...).is(0)
 	u.run("clear").is(0)
 	if after := u.stands(); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
@@ -130,11 +130,11 @@ func TestNetshapeWithoutRights(t *testing.T) {
 		return u.end(cmd)
 	}
 	for _, verb := range []string{"plan", "apply"} {
-		as(with([]string{verb}, at9...)...).is(exitUsage, "CAP_NET_ADMIN", "root")
+		as(plus([]string{verb}, at9...)...).is(exitUsage, "CAP_NET_ADMIN", "root")
 	}
 	as("clear", "--iface", "up0").is(exitUsage, "CAP_NET_ADMIN")
 	as("confirm").is(exitUsage, "CAP_NET_ADMIN")
-	as(with([]string{"watch"}, at9...)...).is(exitUsage, "CAP_NET_ADMIN")
+	as(plus([]string{"watch"}, at9...)...).is(exitUsage, "CAP_NET_ADMIN")
 	as("status", "--iface", "up0").is(0, "noqueue", "marks    cannot be read")
 	if u.stands() != before {
 		t.Error("something changed")
@@ -151,7 +151,7 @@ func TestNetshapeWithOneCapability(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	fatal(t, os.Chown(dir, 65534, 65534))
 	u.sh("cp /proc/" + strconv.Itoa(os.Getpid()) + "/exe " + dir + "/program") // this one's directory is root's alone
-	cmd := u.command(with([]string{"apply", "--confirm-within", "1s", "--state-dir", dir}, at9...)...)
+	cmd := u.command(plus([]string{"apply", "--confirm-within", "1s", "--state-dir", dir}, at9...)...)
 	cmd.Path, cmd.Dir, cmd.Env = dir+"/program", "/", []string{"HOME=/nonexistent"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: []uintptr{unix.CAP_NET_ADMIN}}
 	u.end(cmd).is(0, "applied; all is taken back at")

@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uplink is a network of the test's own with the uplink up0, at whose other end,
+// uplinkBench is a network of the test's own with the uplink up0, at whose other end,
 // in another network, far answers.
-type uplink struct {
+type uplinkBench struct {
 	t   *testing.T
 	dir string // of the state
 	far string // host:port
 }
 
-func newUplink(t *testing.T) *uplink {
+func newUplink(t *testing.T) *uplinkBench {
 	t.Helper()
 	for _, tool := range []string{"tc", "nft", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -49,7 +49,7 @@ func newUplink(t *testing.T) *uplink {
 		t.Fatal("the far end does not answer")
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return &uplink{t, t.TempDir(), l.Addr().String()}
+	return &uplinkBench{t, t.TempDir(), l.Addr().String()}
 }
 
 // answer makes a network, takes far0 there out of the one given, and listens.
@@ -120,7 +120,7 @@ type shaping struct {
 	stdout, stderr string
 }
 
-func (u *uplink) command(args ...string) *exec.Cmd {
+func (u *uplinkBench) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe", append([]string{"netshape"}, args...)...)
 	cmd.Dir = u.t.TempDir()
 	cmd.Env = []string{"HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + os.Getenv("NOTIFY_SOCKET")}
@@ -128,12 +128,12 @@ func (u *uplink) command(args ...string) *exec.Cmd {
 }
 
 // run runs netshape with the state of the test.
-func (u *uplink) run(args ...string) shaping {
+func (u *uplinkBench) run(args ...string) shaping {
 	u.t.Helper()
 	return u.end(u.command(append(args, "--state-dir", u.dir)...))
 }
 
-func (u *uplink) end(cmd *exec.Cmd) shaping {
+func (u *uplinkBench) end(cmd *exec.Cmd) shaping {
 	u.t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -158,7 +158,7 @@ func (s shaping) is(code int, words ...string) shaping {
 	return s
 }
 
-func (u *uplink) sh(command string) string {
+func (u *uplinkBench) sh(command string) string {
 	u.t.Helper()
 	out, err := exec.Command("sh", "-c", command).CombinedOutput()
 	if err != nil {
@@ -171,13 +171,13 @@ func (u *uplink) sh(command string) string {
 var passing = regexp.MustCompile(`direct_packets_stat \d+|packets \d+ bytes \d+`)
 
 // stands is all that nft and tc list.
-func (u *uplink) stands() string {
+func (u *uplinkBench) stands() string {
 	u.t.Helper()
 	return passing.ReplaceAllString(u.sh("nft list ruleset; tc qdisc show; tc class show dev up0; tc filter show dev up0; tc filter show dev up0 ingress; ip -o link | cut -d: -f2"), "")
 }
 
 // soon waits for what another process does.
-func (u *uplink) soon(what string, is func() bool) {
+func (u *uplinkBench) soon(what string, is func() bool) {
 	u.t.Helper()
 	for range 150 {
 		if is() {

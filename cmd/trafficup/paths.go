@@ -119,12 +119,15 @@ type route struct {
 	proxies map[string]string              // by path: the host it goes through
 	tokens  oauth.Source                   // nil: none
 	held    float64                        // calls per second that the first path may make; 0: any number
+	shared  *sharing                       // nil in a dry run
+	class   string                         // of its calls, where a ceiling is shared: upload, nightly, replay, backfill
 }
 
 // routing is what the ways to the API are made with.
 type routing struct {
 	sys      *system
 	c        Config
+	command  string // upload or replay
 	dir      string // of the state
 	runID    string
 	tokens   oauth.Source // nil: requests carry none
@@ -132,15 +135,31 @@ type routing struct {
 	u        *ui
 }
 
+// class is that of the run's calls, one of [priorities].
+func (b routing) class() string {
+	if _, named := priorities[b.c.Upload.Priority]; named {
+		return b.c.Upload.Priority
+	}
+	return b.command
+}
+
 // newRoute builds the ways to the API.
 func newRoute(b routing) (*route, error) {
 	sys, c, u := b.sys, b.c, b.u
 	setups := c.pathSetups()
+	shared, err := b.share()
+	if err != nil {
+		return nil, err
+	}
 	r := &route{
 		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, proxies: map[string]string{},
-		chooser: c.newChooser(setups, u), tokens: b.tokens, held: slower(c.Upload.Rate, setups[0].Rate),
+		chooser: c.newChooser(setups, u, shared.clock.Correction), tokens: b.tokens, held: slower(c.Upload.Rate, setups[0].Rate), shared: shared,
+		class: b.class(),
 	}
 	store, budget := c.breakerStore(b.dir), c.budget()
+	if shared.store != nil {
+		store = shared.store
+	}
 	for n, p := range setups {
 		cl, via, err := p.newClient(sys, c)
 		if err != nil {
@@ -168,21 +187,29 @@ func newRoute(b routing) (*route, error) {
 func (r *route) newPath(b routing, n int, cl client, store breaker.Store, budget *retry.Budget) uploader.Path {
 	p, c, u := r.setups[n], b.c, b.u
 	r.rates[p.name] = newLimiter(p.Rate, 0)
-	br := breaker.New(breaker.Config{
+	cfg := breaker.Config{
 		Threshold: c.Breaker.Threshold, Window: c.Breaker.Window, Open: c.Breaker.Open, OpenMax: c.Breaker.OpenMax,
 		ProbeLease: c.Upload.ConnectTimeout + c.Upload.RequestTimeout, Jitter: c.Breaker.Jitter,
 		Deadline: b.deadline,
 		Eager:    func(now time.Time) bool { return r.chooser.InWindow(n, now) },
-	}, store, p.name+" "+config.Shown(p.url), func(from, to breaker.Phase, s breaker.State) {
-		if to == breaker.HalfOpen {
+	}
+	if r.shared.store != nil {
+		cfg.Fresh = time.Millisecond // its copy is kept fresh without being asked
+	}
+	br := breaker.New(cfg, store, p.breakerKey(c.Breaker.Store), func(news breaker.News) {
+		if news.Moved() && news.Is.Phase == breaker.HalfOpen {
 			cl.Renew() // the probe is to find the path as it is now
 		}
-		u.breakerChanged(p.name, from, to, s)
+		if is := heldOpen(news.Is); is != heldOpen(news.Was) {
+			r.chooser.Held(n, is, time.Now())
+		}
+		u.breakerNews(p.name, news)
 	})
 	steer := ratelimit.NewSteer()
 	return uploader.Path{
-		Name: p.name, Sender: &sender{path: p.name, warn: u.warn, client: cl, runID: b.runID, tokens: b.tokens, masks: c.masks(), steer: steer}, Breaker: &pathBreaker{b: br, warn: u.warn},
-		Gate: &gate{asked: func(until, now time.Time) { r.chooser.Asked(n, until, now) }}, Budget: budget, Limiter: steer, Rate: r.rates[p.name],
+		Name: p.name, Sender: &sender{path: p.name, warn: u.warn, client: cl, runID: b.runID, tokens: b.tokens, masks: c.masks(), steer: steer, shared: r.shared},
+		Breaker: &pathBreaker{b: br, warn: u.warn, judged: func(v breaker.Verdict, is breaker.State) { r.shared.judged(p.name, v, is, time.Now()) }},
+		Gate:    &gate{asked: func(until, now time.Time) { r.chooser.Asked(n, until, now) }}, Budget: budget, Limiter: steer, Rate: r.rates[p.name],
 	}
 }
 
@@ -216,6 +243,7 @@ func (g *gate) Close(until, now time.Time) {
 	g.asked(until, now)
 }
 
+// breakerStore is where a run keeps its breakers, unless that is Redis.
 func (c Config) breakerStore(dir string) breaker.Store {
 	if c.Breaker.Store == "file" {
 		return breaker.NewFile(dir + "/breaker.json")
@@ -239,8 +267,9 @@ func parseWindow(m config.MaintenanceTime) (netpath.Window, error) {
 
 // newChooser writes the quotas that hold into the setups. u hears of windows that
 // begin and end, and of quotas that are spent.
-func (c Config) newChooser(setups []pathSetup, u *ui) *netpath.Chooser {
+func (c Config) newChooser(setups []pathSetup, u *ui, skew func() time.Duration) *netpath.Chooser {
 	cfg := netpath.Config{
+		Skew:    skew,
 		Windows: c.windows(), Failback: c.Upload.Failback, Canary: c.Upload.Canary.Part, CanaryFallback: c.Upload.CanaryFallback.Part, Quota: map[int]netpath.Quota{},
 	}
 	for n := range setups {
@@ -287,6 +316,7 @@ func (r *route) close() {
 	for _, cl := range r.clients {
 		cl.Close()
 	}
+	r.shared.close()
 }
 
 // hear takes an attempt into the measurements. One that the deadline cut off is no

@@ -35,6 +35,9 @@ func (r *route) again(sys *system, was Config, own *limiter, u *ui) Config {
 	}
 	now := Config{l}
 	own.set(now.Upload.Rate, now.Upload.Burst)
+	if r.shared != nil && r.shared.limit != nil && now.Upload.SharedRate > 0 {
+		r.shared.limit.Set(now.Upload.SharedRate)
+	}
 	for name, l := range r.rates {
 		l.set(now.Paths[name].Rate, 0)
 	}
@@ -44,7 +47,7 @@ func (r *route) again(sys *system, was Config, own *limiter, u *ui) Config {
 	if u.log != nil {
 		u.log.level.Store(int32(levels[now.Log.Level]))
 	}
-	holds, waits := changed(was, now)
+	holds, waits := changed(was, now, r.shared != nil && r.shared.limit != nil)
 	if len(holds) == 0 && len(waits) == 0 {
 		u.note("the configuration was read again: nothing has changed")
 	}
@@ -57,12 +60,15 @@ func (r *route) again(sys *system, was Config, own *limiter, u *ui) Config {
 	return now
 }
 
-// changed lists what differs: what holds at once, and what with the next run.
-func changed(was, now Config) (holds, waits []string) {
+// changed lists what differs: what holds at once, and what with the next run. limited
+// tells that a ceiling is shared.
+func changed(was, now Config, limited bool) (holds, waits []string) {
 	for _, o := range config.Options() {
 		switch value := now.Value(o.Key); {
 		case o.Key == "paths" || now.Same(was.Loaded, o):
 		case slices.Contains([]string{"upload.rate", "upload.burst", "log.level", "maintenance"}, o.Key):
+			holds = append(holds, o.Key+" "+value)
+		case o.Key == "upload.shared_rate" && limited && now.Upload.SharedRate > 0:
 			holds = append(holds, o.Key+" "+value)
 		default:
 			waits = append(waits, o.Key+" "+value)

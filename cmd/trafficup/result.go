@@ -45,7 +45,9 @@ type result struct {
 	Stood          []stood          `json:"stood_still"`              // the longest first
 	Rate           float64          `json:"rate,omitzero"`            // that the first path was held to
 	Pathways       []pathway        `json:"pathways,omitzero"`
-	ForecastS      float64          `json:"forecast_s,omitzero"` // of a dry run, at the configured rate
+	ClockSkewS     *float64         `json:"clock_skew_s,omitzero"` // what this machine's clock lacks; left out: not known
+	Shared         *shared          `json:"shared,omitzero"`       // with other machines
+	ForecastS      float64          `json:"forecast_s,omitzero"`   // of a dry run, at the configured rate
 	ExitCode       int              `json:"exit_code"`
 	DryRun         bool             `json:"dry_run,omitzero"`
 	ended          error            // what ended the run before its input did

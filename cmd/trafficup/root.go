@@ -43,8 +43,6 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		Short:         "deliver a night's traffic logs over links that fail, exactly once in effect",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          groupOnly,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			err := readConfig(sys, cmd)
 			if sys.config.Loaded != nil && sys.config.Output.JSON {
@@ -70,6 +68,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newDeadlettersCommand(sys, asJSON),
 		newExplainCommand(sys, asJSON),
 		newStatusCommand(sys, asJSON),
+		newBreakerCommand(sys, asJSON),
 		newStateCommand(sys, asJSON),
 		newConfigCommand(sys, asJSON),
 		newDoctorCommand(sys, asJSON),
@@ -91,6 +90,9 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		},
 	)
 	for _, c := range everyCommand(root) {
+		if c.HasSubCommands() {
+			groupOnly(c)
+		}
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, a []string) error {
 				if err := args(cmd, a); err != nil {

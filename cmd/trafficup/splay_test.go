@@ -43,9 +43,17 @@ func TestSplaySpreadsAFleet(t *testing.T) {
 // A signal ends the wait at once.
 func TestSignalInSplay(t *testing.T) {
 	eachSignal(t, func(t *testing.T, api *slowAPI, state string, s syscall.Signal, code int) {
-		p := api.upload(t, state, "--splay", "1h", writeNight(t, 1))
-		time.Sleep(100 * time.Millisecond) // nothing tells that it waits
-		p.signal(s)
+		var p *subprocess
+		for wait := 100 * time.Millisecond; ; wait *= 4 { // nothing tells that it waits
+			p = api.upload(t, state, "--splay", "1h", writeNight(t, 1))
+			time.Sleep(wait)
+			p.signal(s)
+			<-p.ended
+			if p.cmd.ProcessState.ExitCode() >= 0 || wait > 10*time.Second {
+				break
+			}
+			// It had not come so far as to hear it.
+		}
 		p.exits(code)
 		if len(api.arrived) > 0 {
 			t.Error("a request was made")

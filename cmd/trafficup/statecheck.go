@@ -15,8 +15,6 @@ func newStateCommand(sys *system, asJSON *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "state",
 		Short: "verify the state directory",
-		Args:  cobra.NoArgs,
-		RunE:  groupOnly,
 	}
 	check := &cobra.Command{
 		Use:   "check",

@@ -28,14 +28,15 @@ func newStatusCommand(sys *system, asJSON *bool) *cobra.Command {
 		Use:   "status",
 		Short: "show the last runs, what waits, the ledger and the breakers",
 		Long: `Show on one screen the last runs, the dead letters that wait, the ledger and the
-breakers. Only reads, also beside a running upload. The code is 0 whatever there is
-to see, and 1 when it cannot be read.`,
+breakers, and, where a Redis is configured or given, what machines share. Only
+reads, also beside a running upload. The code is 0 whatever there is to see, Redis
+or not, and 1 when the state directory cannot be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runStatus(sys, cmd.Flags(), *asJSON)
 		},
 	}
-	addStateFlags(cmd.Flags())
+	addBreakerFlags(cmd.Flags())
 	return cmd
 }
 
@@ -48,8 +49,11 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 	if err != nil {
 		return &failure{exitFailed, "trafficup state check says more", fmt.Errorf("state directory: %w", err)}
 	}
-	o.flag = repeatFlags(flags)
-	o.replay = replayFlags(o.flag, c, st, o.urls)
+	if o.Shared = c.askShared(sys, st); o.Shared != nil && o.Shared.shares {
+		o.Breakers = []pathStatus{} // those of the file are not used
+	}
+	o.flag = repeatFlags(only(flags, "config", "state-dir"))
+	o.replay = replayFlags(repeatFlags(flags), c, st, o.urls)
 	if !asJSON {
 		return unheard(o.text(sys.stdout))
 	}
@@ -60,17 +64,27 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 	return unheard(err)
 }
 
+// only are some of the flags.
+func only(flags *pflag.FlagSet, names ...string) *pflag.FlagSet {
+	some := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, name := range names {
+		some.AddFlag(flags.Lookup(name))
+	}
+	return some
+}
+
 // overview is what status shows. Texts in it are printable.
 type overview struct {
-	Type     string       `json:"message_type"`
-	Dir      string       `json:"state_dir"`
-	Used     bool         `json:"used"`                 // a run was here
-	Sandbox  string       `json:"sandbox_dir,omitzero"` // of runs against the stand-in, if there were any
-	Runs     []pastRun    `json:"runs"`                 // the last ones, newest last
-	Letters  []waiting    `json:"dead_letters"`
-	Ledger   ledgerStatus `json:"ledger"`
-	Breakers []pathStatus `json:"breakers"`
-	Faults   []string     `json:"faults"` // what could not be read
+	Type     string        `json:"message_type"`
+	Dir      string        `json:"state_dir"`
+	Used     bool          `json:"used"`                 // a run was here
+	Sandbox  string        `json:"sandbox_dir,omitzero"` // of runs against the stand-in, if there were any
+	Runs     []pastRun     `json:"runs"`                 // the last ones, newest last
+	Letters  []waiting     `json:"dead_letters"`
+	Ledger   ledgerStatus  `json:"ledger"`
+	Breakers []pathStatus  `json:"breakers"`        // of the file, if that is where they are kept
+	Shared   *sharedStatus `json:"shared,omitzero"` // with other machines
+	Faults   []string      `json:"faults"`          // what could not be read
 	keyTTL   time.Duration
 	now      time.Time
 	flag     string   // that commands need to find the directory
@@ -105,9 +119,11 @@ type ledgerStatus struct {
 }
 
 type pathStatus struct {
-	Path  string        `json:"path"`
-	Phase string        `json:"phase"`
-	State breaker.State `json:"state"`
+	Path      string        `json:"path"`
+	Phase     string        `json:"phase"`
+	Forced    bool          `json:"forced"`    // as its state says
+	Thrashing bool          `json:"thrashing"` // it changed too often in the last hour
+	State     breaker.State `json:"state"`
 }
 
 // survey collects it. The error is about the directory as a whole; what else
@@ -286,9 +302,13 @@ func (o *overview) breakers(st *state) {
 		o.fault(fmt.Errorf("%s: %w", st.breakers(), err))
 	}
 	for _, path := range slices.Sorted(maps.Keys(states)) {
-		s := states[path]
-		o.Breakers = append(o.Breakers, pathStatus{printable(path), s.Phase.String(), s})
+		o.Breakers = append(o.Breakers, newPathStatus(path, states[path], o.now))
 	}
+}
+
+func newPathStatus(path string, s breaker.State, now time.Time) pathStatus {
+	s.Force.Reason, s.Force.By = printable(s.Force.Reason), printable(s.Force.By)
+	return pathStatus{printable(path), s.Phase.String(), s.Force.Holds(now), s.Changes.Thrashing(now), s}
 }
 
 func (s *state) breakers() string { return filepath.Join(s.dir, "breaker.json") }

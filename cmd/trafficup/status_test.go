@@ -36,7 +36,10 @@ func TestStatusShowsAll(t *testing.T) {
 	s.file("breaker.json", `{"v":1,"breakers":{
 		"primary https://api.test/":{"phase":2,"open_until":"2026-07-17T00:05:12Z","since":"2026-07-17T00:04:00Z"},
 		"fallback https://a.test/":{"phase":0,"failures":3},"fallback https://b.test/":{"phase":1,"since":"2026-07-17T00:04:00Z"},
-		"primary https://c.test/":{"phase":2,"open_until":"2026-07-17T00:04:59Z","since":"2026-07-17T00:04:00Z"}}}`)
+		"primary https://c.test/":{"phase":2,"open_until":"2026-07-17T00:04:59Z","since":"2026-07-17T00:04:00Z"},
+		"primary https://d.test/":{"phase":2,"force":{"phase":2,"until":"2026-07-17T00:15:00Z","reason":"moves\u001b[2J","by":"ops@host","at":"2026-07-17T00:00:00Z"}},
+		"primary https://e.test/":{"phase":0,"force":{"phase":0,"until":"2026-07-17T00:05:00Z","reason":"over"},"changes":[
+			"2026-07-17T00:04:59Z","2026-07-17T00:04:58Z","2026-07-17T00:04:57Z","2026-07-17T00:04:56Z","2026-07-17T00:04:55Z","2026-07-17T00:04:54Z","2026-07-17T00:04:53Z"]}}}`)
 	o, err := survey(s.st, 30*24*time.Hour, time.Date(2026, 7, 17, 0, 5, 0, 0, time.UTC))
 	if err != nil {
 		t.Fatal(err)
@@ -59,13 +62,15 @@ Dead letters  [reason, count, oldest, what to do]
   rejected  1  2026-07-17T00:03:58Z  mend and upload again, or, if the API was wrong: trafficup replay --reason rejected
 
 Ledger        1 acked in the last 30 days, 1 of unknown fate, 1 segment, SIZE on disk
-  unknown: sent without an answer, or in flight now; when no run is under way, upload them again with the same command: in/night.ndjson
+  unknown: sent without an answer, or, while a run is under way, also those that it is about to send or to try again; when none is, upload them again with the same command: in/night.ndjson
 
 Breakers
   fallback https://a.test/: closed, 3 failures in a row
   fallback https://b.test/: half-open since 2026-07-17T00:04:00Z: a probe is under way, or was cut off
   primary https://api.test/: open until 2026-07-17T00:05:12Z (in 12s), since 2026-07-17T00:04:00Z
   primary https://c.test/: open since 2026-07-17T00:04:00Z; the next request is a probe
+  primary https://d.test/: forced open until 2026-07-17T00:15:00Z by ops@host (nothing is sent): moves\x1b[2J
+  primary https://e.test/: closed; thrashing: it changed 7 times in the last hour
 warning: STATE/runs/20260717T000158Z-three/report.json: no report: `
 	got := strings.ReplaceAll(strings.ReplaceAll(b.String(), s.st.dir, "STATE"), inBytes(o.Ledger.Bytes), "SIZE")
 	if !strings.HasPrefix(got, want) || strings.Count(got, "warning") != 1 || o.Ledger.Bytes < 100 {

@@ -14,19 +14,21 @@ import (
 
 // text is the overview for people: what needs doing stands beside what it is about.
 func (o overview) text(w io.Writer) error {
-	if !o.Used {
-		_, err := fmt.Fprintf(w, "nothing has run here yet: %s\n", o.Dir)
-		if err == nil && o.Sandbox != "" {
-			_, err = fmt.Fprintf(w, "runs against the stand-in are in its sandbox/: trafficup status --state-dir=%s\n", quoted(o.Sandbox))
-		}
-		return err
-	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "State         %s\n", o.Dir)
-	o.runText(&b)
-	o.letterText(&b)
-	o.ledgerText(&b)
-	o.breakerText(&b)
+	if o.Used {
+		fmt.Fprintf(&b, "State         %s\n", o.Dir)
+		o.runText(&b)
+		o.clockText(&b)
+		o.letterText(&b)
+		o.ledgerText(&b)
+		o.breakerText(&b)
+	} else {
+		fmt.Fprintf(&b, "nothing has run here yet: %s\n", o.Dir)
+		if o.Sandbox != "" {
+			fmt.Fprintf(&b, "runs against the stand-in are in its sandbox/: trafficup status --state-dir=%s\n", quoted(o.Sandbox))
+		}
+	}
+	o.Shared.text(&b)
 	for _, f := range o.firstFaults() {
 		fmt.Fprintf(&b, "warning: %s\n", f)
 	}
@@ -97,7 +99,7 @@ func (o overview) ledgerText(b *bytes.Buffer) {
 		for _, f := range l.UnknownFrom[:min(shownFiles, len(l.UnknownFrom))] {
 			names = append(names, quoteIfBlank(f.File))
 		}
-		fmt.Fprintf(b, "  unknown: sent without an answer, or in flight now; when no run is under way, upload them again with the same command: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(b, "  unknown: sent without an answer, or, while a run is under way, also those that it is about to send or to try again; when none is, upload them again with the same command: %s\n", strings.Join(names, ", "))
 		if more := len(l.UnknownFrom) - shownFiles; more > 0 {
 			fmt.Fprintf(b, "  and %s more\n", plural(more, "file"))
 		}
@@ -108,7 +110,10 @@ func (o overview) ledgerText(b *bytes.Buffer) {
 }
 
 func (o overview) breakerText(b *bytes.Buffer) {
-	if len(o.Breakers) == 0 {
+	switch {
+	case o.Shared != nil && o.Shared.shares:
+		return // they are shown there
+	case len(o.Breakers) == 0:
 		fmt.Fprint(b, "\nBreakers      none has failed yet\n")
 		return
 	}
@@ -118,8 +123,19 @@ func (o overview) breakerText(b *bytes.Buffer) {
 	}
 }
 
+// standing says how a breaker stands, and whether that is for long.
 func standing(s breaker.State, now time.Time) string {
+	words := phaseWords(s, now)
+	if s.Changes.Thrashing(now) {
+		words += "; thrashing: it changed " + changeWords(s.Changes, now) + " in the last hour"
+	}
+	return words
+}
+
+func phaseWords(s breaker.State, now time.Time) string {
 	switch {
+	case s.Force.Holds(now):
+		return "forced " + forceWords(s.Force)
 	case s.Phase == breaker.Open && s.OpenUntil.After(now):
 		return fmt.Sprintf("open until %s (in %s), since %s", stamp(s.OpenUntil), short(s.OpenUntil.Sub(now)), stamp(s.Since))
 	case s.Phase == breaker.Open:

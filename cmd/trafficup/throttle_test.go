@@ -142,10 +142,10 @@ func throughStack(t *testing.T, l *pipes, n, concurrency int) (uploader.Summary,
 	defer client.Close()
 	opened := 0
 	var mu sync.Mutex
-	br := breaker.New(breaker.DefaultConfig(), breaker.NewMemory(), "primary", func(_, to breaker.Phase, _ breaker.State) {
+	br := breaker.New(breaker.DefaultConfig(), breaker.NewMemory(), "primary", func(n breaker.News) {
 		mu.Lock()
 		defer mu.Unlock()
-		if to == breaker.Open {
+		if n.Moved() && n.Is.Phase == breaker.Open {
 			opened++
 		}
 	})

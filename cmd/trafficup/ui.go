@@ -30,7 +30,8 @@ type ui struct {
 	mu       sync.Mutex
 	bar      *progressbar.ProgressBar // guarded by mu; nil without a terminal
 	progress progress                 // guarded by mu
-	down     map[string]time.Time     // guarded by mu; paths whose breaker is open, until when
+	down     map[string]breaker.State // guarded by mu; paths whose breaker is not closed, or is forced
+	holds    map[string]string        // guarded by mu; why a path's breaker was held open, of the last time
 	changes  int                      // guarded by mu; of the breakers' states
 	folded   int                      // guarded by mu; lines left out since lastLine
 	lastLine time.Time                // guarded by mu
@@ -43,20 +44,10 @@ type ui struct {
 const every = 10 * time.Second
 
 func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), down: map[string]time.Time{}, closeLog: func() error { return nil }}
-	if c.Log.File != "" || c.Log.Format != "" {
-		w := sys.stderr
-		if c.Log.File != "" {
-			f, err := os.OpenFile(c.Log.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-			if err != nil {
-				return nil, usageError("", "log file: %w", err)
-			}
-			w, u.closeLog = f, f.Close
-		}
-		u.log = &auditLog{w: w, format: c.Log.Format, failed: func(err error) {
-			fmt.Fprintf(sys.stderr, "trafficup: warning: the audit log is not complete: %v\n", err)
-		}}
-		u.log.level.Store(int32(levels[c.Log.Level]))
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), down: map[string]breaker.State{}, holds: map[string]string{}}
+	var err error
+	if u.log, u.closeLog, err = openLog(sys, c); err != nil {
+		return nil, err
 	}
 	if c.Output.Quiet || c.Output.Progress == "none" {
 		return u, nil
@@ -70,6 +61,26 @@ func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
 	}
 	u.ticker = make(chan struct{})
 	return u, nil
+}
+
+// openLog opens the audit log, which is nil when there is to be none.
+func openLog(sys *system, c Config) (log *auditLog, done func() error, err error) {
+	w, done := sys.stderr, func() error { return nil }
+	switch {
+	case c.Log.File != "":
+		f, err := os.OpenFile(c.Log.File, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, nil, usageError("", "log file: %w", err)
+		}
+		w, done = f, f.Close
+	case c.Log.Format == "":
+		return nil, done, nil
+	}
+	log = &auditLog{w: w, format: c.Log.Format, failed: func(err error) {
+		fmt.Fprintf(sys.stderr, "trafficup: warning: the audit log is not complete: %v\n", err)
+	}}
+	log.level.Store(int32(levels[c.Log.Level]))
+	return log, done, nil
 }
 
 func (u *ui) start() {
@@ -128,6 +139,13 @@ func (u *ui) breakerChanges() int {
 	return u.changes
 }
 
+// whyHeld is why the path's breaker was held open the last time.
+func (u *ui) whyHeld(path string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.holds[path]
+}
+
 func (u *ui) tick() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -138,11 +156,7 @@ func (u *ui) tick() {
 	}
 	line := u.progress.line(now, u.dry)
 	for _, path := range slices.Sorted(maps.Keys(u.down)) {
-		probe := "being probed"
-		if wait := u.down[path].Sub(now).Round(time.Second); wait > 0 {
-			probe = "next probe in " + wait.String()
-		}
-		line += fmt.Sprintf("; %s down, %s", path, probe)
+		line += "; " + path + " " + downWords(u.down[path], now)
 	}
 	fmt.Fprintf(u.stderr, "trafficup: %s\n", line)
 }
@@ -213,28 +227,6 @@ func (u *ui) line(format string, a ...any) {
 		_ = u.bar.Clear()
 	}
 	fmt.Fprintf(u.stderr, "trafficup: %s\n", printable(fmt.Sprintf(format, a...)))
-}
-
-func (u *ui) breakerChanged(path string, from, to breaker.Phase, s breaker.State) {
-	u.mu.Lock()
-	u.changes++
-	if to == breaker.Closed {
-		delete(u.down, path)
-	} else {
-		u.down[path] = s.OpenUntil
-	}
-	u.mu.Unlock()
-	e := uploader.Event{Level: uploader.Warning, Path: path}
-	switch to {
-	case breaker.Open:
-		e.Message = fmt.Sprintf("%s: breaker open, next probe in %s", path, max(0, time.Until(s.OpenUntil)).Round(time.Second))
-	case breaker.Closed:
-		e.Message = path + ": breaker closed"
-	default:
-		e.Level, e.Message = uploader.Debug, path+": breaker half-open"
-	}
-	e.At = time.Now()
-	u.Event(e)
 }
 
 // warn says something that is true of the run as a whole.

@@ -61,7 +61,7 @@ upload, of which most make no difference and are not listed.`,
 			return runUpload(sys, "", *asJSON, args)
 		},
 	}
-	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
+	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "redis", "upload.shared_rate", "upload.priority", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
 		"upload.connect_timeout", "upload.splay", "upload.poison_stop", "upload.fallback_warn", "upload.fallback_quota",
 		"upload.canary_fallback", "upload.failback", "upload.sandbox", "upload.dry_run", "upload.max_concurrency")
 	return cmd
@@ -96,10 +96,10 @@ func runUpload(sys *system, repeat string, asJSON bool, args []string) error {
 // that a hint can be pasted.
 func repeatFlags(fs *pflag.FlagSet) string {
 	var b strings.Builder
-	for _, name := range []string{"config", "state-dir", "sandbox", "url", "fallback-url", "token-file", "body", "key-form"} {
+	for _, name := range []string{"config", "state-dir", "sandbox", "url", "fallback-url", "redis", "token-file", "body", "key-form"} {
 		if f := fs.Lookup(name); f != nil && f.Changed {
 			value := f.Value.String()
-			if strings.HasSuffix(name, "url") {
+			if strings.HasSuffix(name, "url") || name == "redis" {
 				value = config.Shown(value)
 			}
 			fmt.Fprintf(&b, " --%s=%s", name, quoted(value))
@@ -190,12 +190,12 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 		if err != nil {
 			return none, st.refused(c, runID, err)
 		}
-		if r, err = newRoute(routing{sys, c, st.dir, runID, tokens, deadline, u}); err != nil {
+		if r, err = newRoute(routing{sys, c, d.command, st.dir, runID, tokens, deadline, u}); err != nil {
 			return none, st.refused(c, runID, err)
 		}
 		defer r.close()
 		parts.Paths, parts.Chooser, parts.Meter = r.paths, chooser{r.chooser}, r.hear
-		parts.Waited = r.meter.Waited
+		parts.Waited, parts.Limiter, parts.Skew = r.meter.Waited, r.shared.limited(own), r.shared.clock.Correction
 	}
 	if parts.Feed, err = d.open(st, u); err != nil {
 		return none, st.refused(c, runID, err)
@@ -325,6 +325,7 @@ func startSandbox(c Config) (stop func(), err error) {
 	c.API.Primary, c.API.Fallback = "http://"+l.Addr().String()+"/v1/logs", ""
 	// What a stand-in does is no news about the real API.
 	c.Breaker.Store = "memory"
+	c.Redis, c.Upload.SharedRate = config.Redis{}, 0
 	c.API.Auth = config.Auth{} // nobody is shown a token
 	return func() { srv.Close() }, nil
 }

@@ -18,6 +18,7 @@ import (
 	"trafficup/internal/envelope"
 	"trafficup/internal/oauth"
 	"trafficup/internal/ratelimit"
+	"trafficup/internal/redis"
 	"trafficup/internal/retry"
 	"trafficup/internal/secret"
 	"trafficup/internal/uploader"
@@ -134,6 +135,7 @@ type sender struct {
 	runID  string
 	tokens oauth.Source     // nil: requests carry none
 	steer  *ratelimit.Steer // nil: none
+	shared *sharing
 	masks  *secret.Redactor // tokens; what a server says may repeat them
 	warn   func(string)
 	picky  sync.Once // done when a warning said that the path refuses what others take
@@ -167,6 +169,7 @@ func (s *sender) Send(ctx context.Context, a uploader.Attempt) uploader.Outcome 
 		out.Link = &uploader.Link{RTT: l.RTT, RTTVar: l.RTTVar, MinRTT: l.MinRTT, Segments: l.Segments, Retransmits: l.Retransmits, Lost: l.Lost}
 	}
 	out.Local, out.NoNetwork = errors.Is(o.Err, api.ErrLocalLimit), errors.Is(o.Err, api.ErrNoNetwork)
+	s.shared.hear(s.path, o, sent, time.Now())
 	s.tell(o, sent)
 	switch {
 	case s.tokens == nil:
@@ -228,9 +231,10 @@ var toBreaker = map[uploader.Verdict]breaker.Verdict{
 // written does not stop the upload: the breaker goes on in memory, and says so
 // once.
 type pathBreaker struct {
-	b    *breaker.Breaker
-	warn func(string)
-	once sync.Once
+	b      *breaker.Breaker
+	judged func(v breaker.Verdict, is breaker.State) // hears what became of each verdict; nil: nobody
+	warn   func(string)
+	once   sync.Once
 }
 
 func (p *pathBreaker) Allow(now time.Time) (func(uploader.Verdict, time.Time), time.Time, bool) {
@@ -239,11 +243,17 @@ func (p *pathBreaker) Allow(now time.Time) (func(uploader.Verdict, time.Time), t
 	if !ok {
 		return nil, retryAt, false
 	}
-	return func(v uploader.Verdict, at time.Time) { p.report(p.b.Record(permit, toBreaker[v], at)) }, time.Time{}, true
+	return func(v uploader.Verdict, at time.Time) {
+		p.report(p.b.Record(permit, toBreaker[v], at))
+		if p.judged != nil {
+			p.judged(toBreaker[v], p.b.State())
+		}
+	}, time.Time{}, true
 }
 
 func (p *pathBreaker) report(err error) {
-	if err != nil {
-		p.once.Do(func() { p.warn("the breaker's state is kept in memory only: " + err.Error()) })
+	if _, says := errors.AsType[*redis.Error](err); err == nil || says { // it says so itself
+		return
 	}
+	p.once.Do(func() { p.warn("the breaker's state is kept in memory only: " + err.Error()) })
 }

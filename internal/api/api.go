@@ -109,8 +109,8 @@ type Outcome struct {
 	Throttled     bool // 429, or 503 with Retry-After
 	Err           error
 	Duration      time.Duration
-	// Header holds what the answer says of rate limits: RateLimit and
-	// RateLimit-*, X-RateLimit-*, Retry-After, and Date beside one of these. nil
+	// Header holds what the answer says of rate limits and of the server's clock:
+	// RateLimit and RateLimit-*, X-RateLimit-*, Retry-After, Date and Age. nil
 	// where it says nothing.
 	Header http.Header
 	Link   *LinkSample // nil where the kernel does not tell, and without a connection

@@ -7,13 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// freshFor is how long a copy of the state is decided on before the store
-	// is read again, and so how late the doings of other processes are seen.
-	freshFor = 250 * time.Millisecond
-	// storeTimeout bounds one call of the store: the breaker serves the upload.
-	storeTimeout = time.Second
-)
+// storeTimeout bounds one call of the store: the breaker serves the upload.
+const storeTimeout = time.Second
 
 // Permit is leave to send one request, to be handed to [Breaker.Record] once.
 type Permit struct {
@@ -26,32 +21,38 @@ type Breaker struct {
 	cfg    Config
 	store  Store
 	key    string
-	notify func(from, to Phase, s State)
+	notify func(News)
 
 	mu       sync.Mutex
 	state    State         // guarded by mu; copy of what the store held at readAt
 	readAt   time.Time     // guarded by mu; caller's clock, zero before the first read
 	ahead    time.Duration // guarded by mu; store's clock minus the caller's
-	queue    []change      // guarded by mu; changes of phase not yet told
+	thrashes bool          // guarded by mu; state did at readAt
+	queue    []News        // guarded by mu; not yet told
 	notifies bool          // guarded by mu; somebody is telling them
 }
 
-type change struct {
-	from, to Phase
-	state    State
+// News is that a breaker is in another phase, that a force was set, changed or
+// ended, or that the breaker has begun to thrash. It may be all of these.
+type News struct {
+	Was, Is  State
+	Thrashes bool // has begun to
 }
 
+// Moved reports that the phase is another.
+func (n News) Moved() bool { return n.Is.Phase != n.Was.Phase }
+
 // New returns the breaker kept under key in store. notify, which may be nil, is
-// called once for each change of phase this breaker makes or finds made by
-// others, in order and outside all locks; finding it open at the start is one.
-func New(cfg Config, store Store, key string, notify func(from, to Phase, s State)) *Breaker {
+// called once for each piece of news that this breaker makes or finds made by
+// others, in order and outside all locks; what it finds at the start is news.
+func New(cfg Config, store Store, key string, notify func(News)) *Breaker {
 	return &Breaker{cfg: cfg.filled(), store: store, key: key, notify: notify}
 }
 
 // Allow asks for leave to send one request. When ok is false, retryAt is when to
 // ask again. err tells that the store could not be used; the answer stands
 // nevertheless. Calls that change nothing do not write, and at most one in
-// 250 ms reads. Times are compared by the store's clock; now only has to run at
+// Config.Fresh reads. Times are compared by the store's clock; now only has to run at
 // the same pace.
 func (b *Breaker) Allow(now time.Time) (p Permit, retryAt time.Time, ok bool, err error) {
 	b.mu.Lock()
@@ -106,7 +107,7 @@ func (b *Breaker) refresh(now time.Time) error {
 	if b.readAt.IsZero() {
 		return b.update(now, func(s State, _ time.Time) State { return s })
 	}
-	if age := now.Sub(b.readAt); age.Abs() < freshFor {
+	if age := now.Sub(b.readAt); age.Abs() < b.cfg.Fresh {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
@@ -137,10 +138,12 @@ func (b *Breaker) update(now time.Time, fn func(State, time.Time) State) error {
 
 // see takes s for the truth. requires mu.
 func (b *Breaker) see(s State, now time.Time) {
-	if from := b.state.Phase; from != s.Phase && b.notify != nil {
-		b.queue = append(b.queue, change{from, s.Phase, s})
+	thrashes := s.Changes.Thrashing(now.Add(b.ahead))
+	n := News{Was: b.state, Is: s, Thrashes: thrashes && !b.thrashes}
+	if b.notify != nil && (n.Moved() || n.Was.Force != n.Is.Force || n.Thrashes) {
+		b.queue = append(b.queue, n)
 	}
-	b.state, b.readAt = s, now
+	b.state, b.readAt, b.thrashes = s, now, thrashes
 }
 
 // unlock releases mu and tells what changed. One caller at a time does the
@@ -150,8 +153,8 @@ func (b *Breaker) unlock() {
 		told := b.queue
 		b.queue, b.notifies = nil, true
 		b.mu.Unlock()
-		for _, c := range told {
-			b.notify(c.from, c.to, c.state)
+		for _, n := range told {
+			b.notify(n)
 		}
 		b.mu.Lock()
 		b.notifies = false

@@ -57,9 +57,9 @@ func TestBreakerTellsEachTransitionOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		var b *breaker.Breaker
-		b = breaker.New(cfg, breaker.NewMemory(), "primary", func(from, to breaker.Phase, _ breaker.State) {
+		b = breaker.New(cfg, breaker.NewMemory(), "primary", func(n breaker.News) {
 			_ = b.State() // would hang if called under the lock
-			told = append(told, fmt.Sprint(from, ">", to))
+			told = append(told, fmt.Sprint(n.Was.Phase, ">", n.Is.Phase))
 		})
 		var late []breaker.Permit
 		for range 10 {
@@ -115,8 +115,8 @@ func TestBreakersShareOneFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		a := breaker.New(cfg, breaker.NewFile(path), "primary", nil)
-		b := breaker.New(cfg, breaker.NewFile(path), "primary", func(from, to breaker.Phase, _ breaker.State) {
-			told = append(told, fmt.Sprint(from, ">", to))
+		b := breaker.New(cfg, breaker.NewFile(path), "primary", func(n breaker.News) {
+			told = append(told, fmt.Sprint(n.Was.Phase, ">", n.Is.Phase))
 		})
 		call(t, b, breaker.OK)
 		for range 3 {
@@ -217,8 +217,8 @@ func TestBreakerManyCallersOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last atomic.Int64
 		var disorder atomic.Bool
-		b := breaker.New(cfg, breaker.NewMemory(), "primary", func(from, to breaker.Phase, _ breaker.State) {
-			if last.Swap(int64(to)) != int64(from) {
+		b := breaker.New(cfg, breaker.NewMemory(), "primary", func(n breaker.News) {
+			if n.Moved() && last.Swap(int64(n.Is.Phase)) != int64(n.Was.Phase) {
 				disorder.Store(true)
 			}
 		})

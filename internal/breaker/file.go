@@ -35,7 +35,7 @@ type document struct {
 
 // NewFile returns a Store in the JSON file at path (mode 0600), shared by every
 // process that names it. Updates hold a kernel lock on path + ".lock" and read
-// the file anew; a change of phase is synced to disk, a mere count is not.
+// the file anew; a change of phase or force is synced to disk, a mere count is not.
 //
 // A file that is damaged counts as empty and is kept as path + ".bad" at the
 // next update. When the file cannot be read, locked or written, calls return the
@@ -100,7 +100,7 @@ func (f *file) Update(ctx context.Context, key string, fn func(State, time.Time)
 		doc.Breakers[k] = f.newest(doc, k)
 	}
 	doc.Breakers[key] = next
-	if err := f.write(doc, next.Phase != stored.Phase); err != nil {
+	if err := f.write(doc, next.Phase != stored.Phase || next.Force != stored.Force); err != nil {
 		f.pending[key] = next
 		return next, err
 	}
@@ -181,11 +181,6 @@ func decode(data []byte) (document, error) {
 	}
 	if err := json.Unmarshal(data, &doc); err != nil || doc.Version != 1 || len(doc.Breakers) > maxKeys {
 		return document{}, errCorrupt
-	}
-	for k, s := range doc.Breakers {
-		s.FirstFailure, s.OpenUntil = plain(s.FirstFailure), plain(s.OpenUntil)
-		s.ProbeUntil, s.Since = plain(s.ProbeUntil), plain(s.Since)
-		doc.Breakers[k] = s
 	}
 	return doc, nil
 }

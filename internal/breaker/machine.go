@@ -11,6 +11,7 @@ type Config struct {
 	OpenMax    time.Duration // up to this
 	ProbeLease time.Duration // a probe unanswered for so long counts as lost; longer than a request may take
 	Jitter     float64       // share, 0 to 1, by which an open time may fall short
+	Fresh      time.Duration // age at which a copy of the state is too old, and so how late others' doings are seen
 
 	// Eager, if not nil, says whether failures are expected at now: half the
 	// Threshold, rounded up, is enough then. [Breaker] asks it, outside its
@@ -31,6 +32,7 @@ func DefaultConfig() Config {
 		OpenMax:    5 * time.Minute,
 		ProbeLease: 15 * time.Second,
 		Jitter:     0.2,
+		Fresh:      250 * time.Millisecond,
 	}
 }
 
@@ -39,6 +41,10 @@ func DefaultConfig() Config {
 // record parked long after a good probe has closed the breaker.
 const probePoll = 250 * time.Millisecond
 
+// forcePoll is the same while an operator holds the breaker open: he may let it
+// go at any time.
+const forcePoll = 500 * time.Millisecond
+
 // Allow asks for leave to send one request. ok means yes, under next.Generation;
 // in phase HalfOpen the request is the probe and next holds its lease. Otherwise
 // retryAt is when to ask again. next has to be stored if it differs from s.
@@ -46,6 +52,14 @@ const probePoll = 250 * time.Millisecond
 func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, retryAt time.Time) {
 	c, now = c.filled(), plain(now)
 	s = c.sane(s, now)
+	switch f := s.Force; {
+	case f.Holds(now) && f.Phase == Open:
+		return s, false, notAfter(poll(forcePoll, now, u), f.Until)
+	case f.Holds(now):
+		return s, true, time.Time{}
+	case f != Force{}:
+		s = s.lapse()
+	}
 	switch s.Phase {
 	case Closed:
 		return s, true, time.Time{}
@@ -53,14 +67,17 @@ func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, r
 		if until := c.probeAt(s); now.Before(until) {
 			return s, false, until
 		}
+		until := s.OpenUntil
 		s = s.enter(HalfOpen, now)
+		if now.Before(until) { // a deadline hurries it; others' time goes on
+			s.OpenUntil = until
+		}
 	case HalfOpen:
 		if now.Before(s.ProbeUntil) {
-			at := now.Add(probePoll + time.Duration(unit(u)*float64(probePoll)))
-			if s.ProbeUntil.Before(at) {
-				at = s.ProbeUntil
-			}
-			return s, false, at
+			return s, false, notAfter(poll(probePoll, now, u), s.ProbeUntil)
+		}
+		if c.Deadline.IsZero() && now.Before(s.OpenUntil) { // a hurried probe was given back
+			return s, false, s.OpenUntil
 		}
 		// The probe before was given back, or its sender died. A new
 		// generation makes a late answer to it count for nothing.
@@ -68,6 +85,11 @@ func (c Config) Allow(s State, now time.Time, u float64) (next State, ok bool, r
 	}
 	s.ProbeUntil = now.Add(c.ProbeLease)
 	return s, true, time.Time{}
+}
+
+// poll is when to ask again after d, or up to twice that: not all at once.
+func poll(d time.Duration, now time.Time, u float64) time.Time {
+	return now.Add(d + time.Duration(unit(u)*float64(d)))
 }
 
 // shortest is the least time between probes that a deadline leads to.
@@ -90,13 +112,16 @@ func (c Config) probeAt(s State) time.Time {
 // uniform in [0, 1), jitters the open time.
 //
 // Failures are counted from the first of a row; one that comes later than
-// Window after it starts a new count.
+// Window after it starts a new count. While a breaker is forced nothing counts.
 func (c Config) Record(s State, gen uint64, v Verdict, now time.Time, u float64) State {
 	if gen != s.Generation {
 		return s
 	}
 	c, now = c.filled(), plain(now)
 	s = c.sane(s, now)
+	if s.Force != (Force{}) {
+		return s
+	}
 	switch s.Phase {
 	case Closed:
 		switch v {
@@ -113,8 +138,15 @@ func (c Config) Record(s State, gen uint64, v Verdict, now time.Time, u float64)
 	case HalfOpen:
 		switch v {
 		case OK:
-			return s.enter(Closed, now)
+			s = s.enter(Closed, now)
+			s.Changes = s.Changes.with(now)
+			return s
 		case Fail:
+			if until := s.OpenUntil; now.Before(until) {
+				s = s.enter(Open, now)
+				s.OpenUntil = until
+				return s
+			}
 			return c.open(s, now, u)
 		default:
 			// Given back, and a new generation: the same permit used
@@ -136,9 +168,12 @@ func (c Config) threshold() int {
 }
 
 func (c Config) open(s State, now time.Time, u float64) State {
+	if s.Phase == Closed {
+		s.Changes = s.Changes.with(now)
+	}
 	s = s.enter(Open, now)
 	s.Opens = min(s.Opens+1, mostOpens)
-	s.OpenUntil = now.Add(c.openTime(s.Opens, u))
+	s.OpenUntil = now.Add(c.openTime(s.Opens+s.Changes.above(now), u))
 	return s
 }
 
@@ -164,8 +199,13 @@ func (c Config) openTime(opens int, u float64) time.Duration {
 // What is too far in the past needs no repair, it is simply over.
 func (c Config) sane(s State, now time.Time) State {
 	if s.Phase < Closed || s.Phase > Open {
-		s = State{Generation: s.Generation + 1, Transitions: s.Transitions}
+		s = State{Generation: s.Generation + 1, Transitions: s.Transitions, Force: s.Force}
 	}
+	if s.Force.Phase != Open && s.Force.Phase != Closed {
+		s.Force = Force{}
+	}
+	s.Force.At = notAfter(s.Force.At, now)
+	s.Force.Until = notAfter(s.Force.Until, now.Add(MaxForce))
 	s.FirstFailure = notAfter(s.FirstFailure, now)
 	s.OpenUntil = notAfter(s.OpenUntil, now.Add(c.OpenMax))
 	s.ProbeUntil = notAfter(s.ProbeUntil, now.Add(c.ProbeLease))
@@ -190,6 +230,9 @@ func (c Config) filled() Config {
 		c.OpenMax = d.OpenMax
 	}
 	c.OpenMax = max(c.OpenMax, c.Open)
+	if c.Fresh <= 0 {
+		c.Fresh = d.Fresh
+	}
 	if c.ProbeLease <= 0 {
 		c.ProbeLease = d.ProbeLease
 	}

@@ -89,7 +89,10 @@ func TestLifeOfABreaker(t *testing.T) {
 		t.Fatalf("after the lease: %v %+v", ok, again)
 	}
 	closed := testCfg.Record(again, again.Generation, OK, now, 0)
-	want := State{Generation: closed.Generation, Since: now, Transitions: Transitions{Closed: 1, HalfOpen: 6, Open: 6}}
+	want := State{
+		Generation: closed.Generation, Since: now, Transitions: Transitions{Closed: 1, HalfOpen: 6, Open: 6},
+		Changes: Changes{now, t0}, // probes that fail are none
+	}
 	if closed != want {
 		t.Fatalf("closed as %+v\nwant %+v", closed, want)
 	}
@@ -254,7 +257,7 @@ func TestModel(t *testing.T) {
 					}
 				}
 				if next.Phase == Open && s.Phase != Open {
-					full := min(testCfg.Open<<min(s.Opens, 10), testCfg.OpenMax)
+					full := min(testCfg.Open<<min(s.Opens+max(0, next.Changes.LastHour(now)-6), 10), testCfg.OpenMax)
 					d := next.OpenUntil.Sub(now)
 					if d > full || d < full*8/10 {
 						t.Fatalf("open for %s after %d opens, full %s", d, s.Opens, full)
@@ -294,4 +297,33 @@ func opened(t *testing.T) State {
 		t.Fatalf("not open: %+v", s)
 	}
 	return s
+}
+
+// A probe that a deadline hurries does not lengthen the time that is open for
+// those who have no deadline.
+func TestHurriedProbesDoubleNothing(t *testing.T) {
+	start := time.Date(2026, 7, 17, 0, 0, 0, 0, time.UTC)
+	c := Config{Threshold: 1, Open: 30 * time.Second, OpenMax: 5 * time.Minute}
+	s := c.Record(State{}, 0, Fail, start, 0)
+	until := s.OpenUntil
+	hurried := c
+	hurried.Deadline = start.Add(10 * time.Second)
+	probes := 0
+	for now := start; now.Before(hurried.Deadline); now = now.Add(time.Second) {
+		next, ok, _ := hurried.Allow(s, now, 0)
+		if s = next; ok {
+			probes++
+			s = hurried.Record(s, s.Generation, Fail, now, 0)
+		}
+	}
+	if probes < 2 || s.Phase != Open || s.Opens != 1 || !s.OpenUntil.Equal(until) {
+		t.Fatalf("%d probes, %+v", probes, s)
+	}
+	s, ok, _ := c.Allow(s, until, 0)
+	if !ok {
+		t.Fatalf("no probe at its time: %+v", s)
+	}
+	if s = c.Record(s, s.Generation, Fail, until, 0); s.Opens != 2 || !s.OpenUntil.Equal(until.Add(time.Minute)) {
+		t.Errorf("after one that was not hurried: %+v", s)
+	}
 }

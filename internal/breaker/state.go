@@ -13,6 +13,8 @@
 package breaker
 
 import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"fmt"
 	"time"
 )
@@ -58,12 +60,14 @@ type State struct {
 	Phase        Phase       `json:"phase"`
 	Failures     int         `json:"failures,omitzero"`      // consecutive, while closed
 	FirstFailure time.Time   `json:"first_failure,omitzero"` // of those counted
-	OpenUntil    time.Time   `json:"open_until,omitzero"`
-	ProbeUntil   time.Time   `json:"probe_until,omitzero"` // end of the lease of the probe under way
-	Opens        int         `json:"opens,omitzero"`       // in a row, without a success between
-	Generation   uint64      `json:"generation,omitzero"`  // changes with each phase and each probe
-	Since        time.Time   `json:"since,omitzero"`       // of the last change of phase
+	OpenUntil    time.Time   `json:"open_until,omitzero"`    // zero when an operator opened it
+	ProbeUntil   time.Time   `json:"probe_until,omitzero"`   // end of the lease of the probe under way
+	Opens        int         `json:"opens,omitzero"`         // in a row, without a success between
+	Generation   uint64      `json:"generation,omitzero"`    // changes with each phase and each probe
+	Since        time.Time   `json:"since,omitzero"`         // of the last change of phase
 	Transitions  Transitions `json:"transitions,omitzero"`
+	Changes      Changes     `json:"changes,omitzero"` // of late, to open and to closed
+	Force        Force       `json:"force,omitzero"`   // zero: nobody forces it
 }
 
 // Transitions counts changes of phase by where they led.
@@ -71,6 +75,29 @@ type Transitions struct {
 	Closed   uint64 `json:"closed,omitzero"`
 	HalfOpen uint64 `json:"half_open,omitzero"`
 	Open     uint64 `json:"open,omitzero"`
+}
+
+// UnmarshalJSONFrom reads a state whose times may be written in any zone. One
+// that could not be written again, for its year, is as good as none.
+func (s *State) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	type bare State
+	var b bare
+	if err := json.UnmarshalDecode(dec, &b); err != nil {
+		return err
+	}
+	for _, t := range []*time.Time{&b.FirstFailure, &b.OpenUntil, &b.ProbeUntil, &b.Since, &b.Force.At, &b.Force.Until} {
+		*t = readable(*t)
+	}
+	*s = State(b)
+	return nil
+}
+
+// readable returns t in its plain form, or zero.
+func readable(t time.Time) time.Time {
+	if t = plain(t); t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}
+	}
+	return t
 }
 
 // enter returns s in phase p, as a new generation.

@@ -140,6 +140,30 @@ func TestFileUnwritable(t *testing.T) {
 	}
 }
 
+// What went on in memory while the file could not be written does not undo what
+// an operator wrote since.
+func TestFileOperatorGoesBeforeMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "breaker.json")
+	run := breaker.NewFile(path)
+	for range 100 {
+		if _, err := run.Update(t.Context(), "primary", func(s breaker.State, _ time.Time) breaker.State { s.Generation++; return s }); err == nil {
+			t.Fatal("written")
+		}
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	held, err := breaker.NewFile(path).Update(t.Context(), "primary", func(s breaker.State, now time.Time) breaker.State {
+		return cfg.Force(s, breaker.Force{Phase: breaker.Open, Until: now.Add(time.Hour)}, now)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := run.Update(t.Context(), "primary", same); err != nil || got != held {
+		t.Errorf("%+v, %v, want %+v", got, err, held)
+	}
+}
+
 func TestFileHolderThatNeverLetsGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "breaker.json")
 	synctest.Test(t, func(t *testing.T) {
@@ -200,6 +224,8 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(`{"v":1,"breakers":{"primary":{"phase":2,"open_until":"2099-01-01T00:00:00Z","opens":9}}}`))
 	f.Add([]byte(`{"v":1,"breakers":{"primary":{"phase":1,"probe_until":"1970-01-01T00:00:00+14:00"}}}`))
 	f.Add([]byte(`{"v":1,"breakers":{"primary":{"phase":-9,"failures":-9223372036854775808}}}`))
+	f.Add([]byte(`{"v":1,"breakers":{"primary":{"phase":2,"force":{"phase":2,"until":"2099-01-01T00:00:00Z","reason":"r","by":"b","at":"0000-01-01T00:00:00+14:00"}}}}`))
+	f.Add([]byte(`{"v":1,"breakers":{"primary":{"phase":1,"force":{"phase":0,"until":"1970-01-01T00:00:00Z"},"changes":["2099-01-01T00:00:00Z","0001-01-01T00:00:00Z"]}}}`))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(dir, "breaker.json")
@@ -219,6 +245,9 @@ func FuzzFile(f *testing.F) {
 		}
 		if retryAt.After(at.Add(cfg.OpenMax)) {
 			t.Fatalf("shut until %s", retryAt)
+		}
+		if got.Force.Until.After(at.Add(breaker.MaxForce)) {
+			t.Fatalf("forced until %s", got.Force.Until)
 		}
 		if back, err := breaker.NewFile(path).Load(t.Context(), "primary"); err != nil || back != got {
 			t.Fatalf("%+v reads back as %+v, %v", got, back, err)

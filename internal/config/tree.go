@@ -20,6 +20,7 @@ type Config struct {
 	Upload      Upload            `key:"upload" help:"a run"`
 	Retry       Retry             `key:"retry" help:"what is tried again"`
 	Breaker     Breaker           `key:"breaker" help:"when a path is left alone"`
+	Redis       Redis             `key:"redis" help:"what machines share"`
 	Envelope    Envelope          `key:"envelope" help:"what a record has to hold"`
 	Paths       map[string]Path   `key:"paths" validate:"dive" help:"how a path is used: primary, fallback, and others by a name of yours" example:"{primary: {interface: eth1, dscp: le}, cell: {url: \"https://cell.api.example/v1/logs\", quota: 50MB}}"`
 	Maintenance []MaintenanceTime `key:"maintenance" validate:"dive" help:"when a path is in maintenance" example:"[{path: primary, days: [sun], from: \"02:00\", to: \"08:00\", tz: UTC}]"`
@@ -82,6 +83,8 @@ type Upload struct {
 	ConnectTimeout    time.Duration `key:"connect_timeout" flag:"connect-timeout" validate:"min=1ms,max=1h" help:"time for a connection, TLS included"`
 	Rate              float64       `key:"rate" flag:"rate" validate:"min=0,max=1000000" help:"calls per second at most, 0 for no limit"`
 	Burst             int           `key:"burst" flag:"burst" validate:"min=0" help:"calls at once under --rate (default: one tenth of a second's worth)"`
+	SharedRate        float64       `key:"shared_rate" flag:"shared-rate" validate:"min=0,max=1000000" help:"calls per second at most of all uploaders together that share a Redis, 0 for no limit" example:"200"`
+	Priority          string        `key:"priority" flag:"priority" validate:"oneof=auto nightly replay backfill" help:"whose calls go first under --shared-rate: nightly, replay or backfill; auto: upload is nightly, replay is replay"`
 	Deadline          time.Duration `key:"deadline" flag:"deadline" validate:"min=0" help:"time for the whole run, 0 for no limit" example:"5h"`
 	WindowEnd         Clock         `key:"window_end" flag:"window-end" help:"time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds" example:"\"05:30 America/New_York\""`
 	Splay             time.Duration `key:"splay" flag:"splay" validate:"min=0,max=24h" help:"wait at random up to this long before the run, so that a fleet does not start as one"`
@@ -111,13 +114,37 @@ type Retry struct {
 
 // Breaker says when a path is left alone.
 type Breaker struct {
-	Store     string        `key:"store" flag:"breaker-store" validate:"oneof=file memory" help:"where the breaker's state lives: file or memory"`
+	Store     string        `key:"store" flag:"breaker-store" validate:"oneof=file memory redis" help:"where the breaker's state lives: file, memory, or redis for all machines"`
 	Threshold int           `key:"threshold" flag:"breaker-threshold" validate:"min=1" help:"failures in a row that open the breaker"`
 	Window    time.Duration `key:"window" flag:"breaker-window" validate:"min=1ms" help:"time within which they must fall"`
 	Open      time.Duration `key:"open" flag:"breaker-open" validate:"min=1ms" help:"first open time; doubles per failed probe"`
 	OpenMax   time.Duration `key:"open_max" flag:"breaker-open-max" validate:"gtefield=Open" help:"longest open time"`
 	Jitter    float64       `key:"jitter" validate:"min=0,max=1" help:"spread of the open time"`
 	HaltAfter time.Duration `key:"halt_after" flag:"halt-after" validate:"min=1ms" help:"end the run when every path has been down that long"`
+}
+
+// Redis is what machines share; url, sentinel or cluster says where it is.
+type Redis struct {
+	URL          string        `key:"url" flag:"redis" help:"the server: redis://host:port/db, rediss:// with TLS, or unix:///path" example:"redis://redis.example:6379/0"`
+	Sentinel     RedisSentinel `key:"sentinel" help:"sentinels that know the server, in place of url"`
+	Cluster      []string      `key:"cluster" help:"some nodes of a cluster, host:port, in place of url" example:"[\"redis-1.example:6379\", \"redis-2.example:6379\"]"`
+	Username     string        `key:"username" help:"who logs in" example:"trafficup"`
+	Password     secret.Secret `key:"password" help:"its password; a file is safer"`
+	PasswordFile string        `key:"password_file" help:"file that holds it" example:"/run/credentials/redis"`
+	TLS          TLS           `key:"tls" help:"certificates; one of them given means TLS"`
+	Group        string        `key:"group" validate:"max=200" help:"name under which machines share (default: host and path of api.primary)" example:"avstar-test"`
+	Uploaders    int           `key:"uploaders" validate:"min=1,max=10000" help:"how many share --shared-rate, as long as Redis has not told: each gets its part while Redis is away"`
+	Uplink       []string      `key:"uplink_targets" help:"servers, host:port, two or more and none of them the API's, that tell whether this machine's own uplink is bad: then it opens no breaker for others" example:"[\"192.0.2.53:53\", \"198.51.100.1:443\"]"`
+	Required     bool          `key:"required" help:"end with code 10 when Redis refuses this machine at the start: login, rights, a foreign key"`
+}
+
+// RedisSentinel names a master and who knows where it is.
+type RedisSentinel struct {
+	Master       string        `key:"master" help:"name of the master" example:"mymaster"`
+	Addrs        []string      `key:"addrs" help:"the sentinels, host:port" example:"[\"s1.example:26379\", \"s2.example:26379\", \"s3.example:26379\"]"`
+	Username     string        `key:"username" help:"who logs in at the sentinels" example:"trafficup"`
+	Password     secret.Secret `key:"password" help:"its password there; a file is safer"`
+	PasswordFile string        `key:"password_file" help:"file that holds it" example:"/run/credentials/sentinel"`
 }
 
 // Envelope says what a record has to hold.
@@ -212,7 +239,7 @@ func Default() Config {
 		OnLocked: "fail", KeyTTL: 30 * 24 * time.Hour, Settle: 3 * time.Second,
 		Concurrency: 8, MaxConcurrency: 64, QueueSize: 200,
 		RequestTimeout: 10 * time.Second, ConnectTimeout: 2 * time.Second,
-		PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
+		Priority: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
 	}
 	c.Retry = Retry{
 		MaxAttempts: 5, Base: 500 * time.Millisecond, Cap: 20 * time.Second, RetryAfterCap: time.Minute,
@@ -222,6 +249,7 @@ func Default() Config {
 		Store: "file", Threshold: 8, Window: time.Minute, Open: 30 * time.Second, OpenMax: 5 * time.Minute,
 		Jitter: 0.2, HaltAfter: 5 * time.Minute,
 	}
+	c.Redis.Uploaders = 1
 	c.Envelope.ExtraFields = "refuse"
 	c.Log.Level = "info"
 	c.Output.Progress = "auto"

@@ -3,10 +3,9 @@ package doctor
 import (
 	"crypto/x509"
 	"fmt"
-	"math"
-	"net/http"
-	"strconv"
 	"time"
+
+	"trafficup/internal/clockskew"
 )
 
 const day = 24 * time.Hour
@@ -53,34 +52,23 @@ func issuer(c *x509.Certificate) string {
 
 const setClock = "set it, and keep it right: timedatectl set-ntp true"
 
-// offset is how far the clock is ahead of the one that wrote the answer's Date
-// header (behind when negative), and how far that may be wrong either way: half
-// of the time the answer took, and half of the second that the header leaves out.
-func offset(h http.Header, sent time.Time, took time.Duration) (ahead, give time.Duration, known bool) {
-	date, err := http.ParseTime(h.Get("Date"))
-	if age, aerr := strconv.Atoi(h.Get("Age")); err != nil || aerr == nil && age > 0 {
-		return 0, 0, false // none, or that of a cache
-	}
-	const half = 500 * time.Millisecond
-	return sent.Add(took / 2).Round(0).Sub(date.Add(half)), half + took - took/2, true
-}
-
-// clock judges an offset by what is sure of it.
-func clock(ahead, give time.Duration) Finding {
+// clock judges by what is sure of it an offset, which is what to add to the clock
+// to have the server's.
+func clock(offset, give time.Duration) Finding {
 	const what = "clock"
-	sure := time.Duration(math.Abs(float64(ahead))) - give
+	sure := offset.Abs() - give
 	if sure <= 0 {
 		return ok(what, "within %v of the server's", (2 * give).Round(10*time.Millisecond))
 	}
-	side := "ahead of"
-	if ahead < 0 {
-		side, ahead = "behind", -ahead
+	side := "behind"
+	if offset < 0 {
+		side = "ahead of"
 	}
-	text := fmt.Sprintf("%v %s the server's, give or take %v", ahead.Round(100*time.Millisecond), side, give.Round(10*time.Millisecond))
+	text := fmt.Sprintf("%v %s the server's, give or take %v", offset.Abs().Round(100*time.Millisecond), side, give.Round(10*time.Millisecond))
 	switch {
 	case sure > 5*time.Minute:
 		return failed(what, setClock, "%s: tokens and certificates are refused for less", text)
-	case sure > 2*time.Second:
+	case sure > clockskew.Limit:
 		return warning(what, setClock, "%s", text)
 	}
 	return ok(what, "%s", text)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"trafficup/internal/api"
+	"trafficup/internal/clockskew"
 )
 
 // Path is one way to the API, as a run takes it.
@@ -93,8 +94,8 @@ func (p Path) judge(s api.Probed) (all []Finding) {
 	if s.Status == 0 {
 		return all
 	}
-	if ahead, give, known := offset(s.Header, s.Sent, s.Took); known {
-		return append(all, clock(ahead, give))
+	if offset, give, known := clockskew.FromDate(s.Header, s.Sent, s.Sent.Add(s.Took)); known {
+		return append(all, clock(offset, give))
 	}
 	return append(all, ok("clock", "not compared: the answer has no date of its own"))
 }

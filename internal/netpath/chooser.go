@@ -40,8 +40,13 @@ type Config struct {
 	CanaryFallback float64
 	Quota          map[int]Quota // by index of the path
 
+	// Skew returns what to add to the wall clock to have the right time, which
+	// windows follow; all else goes by the time that passes. It is called inside
+	// the lock and must return at once. nil: the clock is right.
+	Skew func() time.Duration
+
 	// Notify hears what changed for a path, once, when the next call finds it;
-	// until is the end of a window that began. It is called outside the lock, by
+	// until is the end of a window that began, by the right time. It is called outside the lock, by
 	// whoever called, and must return at once. nil: nobody.
 	Notify func(path int, n News, until time.Time)
 }
@@ -67,7 +72,8 @@ func (q Quota) allows(sent, bytes, total int64) bool {
 }
 
 // Chooser orders the paths for the next request. Each call takes the time, which
-// should carry a monotonic reading: then only windows follow the wall clock.
+// should carry a monotonic reading: then only windows follow the wall clock, as
+// corrected by Skew.
 // Safe for concurrent use.
 type Chooser struct {
 	cfg Config
@@ -123,13 +129,17 @@ func (c *Chooser) move(next func(state) state) {
 }
 
 // Closed returns the window that closes a path at now, joined with those that
-// overlap or meet it. ok is false when none does.
+// overlap or meet it. ok is false when none does. The times are those that our own
+// clock shows then, so that they can be waited for; without Skew they are the
+// window's.
 func (c *Chooser) Closed(path int, now time.Time) (from, to time.Time, ok bool) {
-	p := c.at(now).paths[path]
-	if !p.closing.holds(now) {
+	s := c.at(now)
+	p := s.paths[path]
+	if !p.closing.holds(s.wall) {
 		return time.Time{}, time.Time{}, false
 	}
-	return p.closing.start, p.closing.end, true
+	skew := s.wall.Sub(now.Round(0))
+	return p.closing.start.Add(-skew), p.closing.end.Add(-skew), true
 }
 
 // SetWindows replaces the windows of maintenance.
@@ -161,6 +171,16 @@ func (c *Chooser) Asked(path int, until, now time.Time) {
 	c.move(func(s state) state { return c.cfg.asked(s, path, until, now) })
 }
 
+// Held tells that somebody holds the breaker of a path open, or does no more. It
+// counts for Stood alone.
+func (c *Chooser) Held(path int, held bool, now time.Time) {
+	c.move(func(s state) state {
+		s = c.cfg.at(s, now)
+		s.paths[path].held = held
+		return s
+	})
+}
+
 // Done tells the end of a request by a path and how many bytes it had. A neutral
 // one without bytes counts as never sent.
 func (c *Chooser) Done(path int, v Verdict, bytes int, now time.Time) {
@@ -172,7 +192,7 @@ type PathStatus struct {
 	Name     string
 	Trusted  bool
 	InWindow bool
-	Until    time.Time // end of the window it is in; else zero
+	Until    time.Time // end of the window it is in, by the right time; else zero
 
 	Sent, Bytes int64 // requests that went by it, and their bytes
 	Spent       bool  // its quota allows no more
@@ -190,11 +210,11 @@ func (c *Chooser) Status(now time.Time) []PathStatus {
 	total := s.total()
 	for i, p := range s.paths {
 		all[i] = PathStatus{
-			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.window.holds(now),
+			Name: c.cfg.Names[i], Trusted: !p.untrusted, InWindow: p.inWindow,
 			Sent: p.sent, Bytes: p.bytes, FallbackTotal: p.onFallback,
 			Spent: !c.cfg.Quota[i].allows(p.sent, p.bytes, total),
 		}
-		if p.window.holds(now) {
+		if p.inWindow {
 			all[i].Until = p.window.end
 		}
 		if i > 0 && i == s.head {

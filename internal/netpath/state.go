@@ -13,6 +13,7 @@ type state struct {
 	head               int       // the path requests go by now, trials aside
 	since              time.Time // head is it since then; zero before the first change
 	seen               time.Time // when the times on a fallback were last summed
+	wall               time.Time // the right time at seen, which windows follow
 	planned, unplanned time.Duration
 	still              []Still
 }
@@ -26,6 +27,7 @@ type pathState struct {
 	firstOK   time.Time     // of these
 	trialAt   time.Time     // while untrusted: when a request is to try it
 	shut      bool          // its breaker lets nothing through until trialAt
+	held      bool          // that is somebody's will
 
 	window, closing span // of all windows, and of those that close it
 	inWindow        bool
@@ -39,9 +41,8 @@ type pathState struct {
 // means none.
 type span struct{ at, start, end time.Time }
 
-// holds reports whether the window holds now, if now was looked at last. Windows
-// follow the wall clock.
-func (s span) holds(now time.Time) bool { return !s.end.IsZero() && !now.Round(0).Before(s.start) }
+// holds reports whether the window holds at wall, if that was looked at last.
+func (s span) holds(wall time.Time) bool { return !s.end.IsZero() && !wall.Before(s.start) }
 
 // outdated reports whether wall lies outside of what s tells about: the wall clock
 // may be set back, too.
@@ -70,17 +71,19 @@ func (c Config) at(s state, now time.Time) state {
 			s.unplanned += d
 		}
 	}
-	s.seen = now
+	s.seen, s.wall = now, now.Round(0)
+	if c.Skew != nil {
+		s.wall = s.wall.Add(c.Skew())
+	}
 	for i := range s.paths {
-		s.paths[i].look(c.Windows, c.Names[i], now)
+		s.paths[i].look(c.Windows, c.Names[i], s.wall, now)
 	}
 	return s.headed(c, now)
 }
 
 // look notes whether p is in a window. One that has ended takes the trust away,
 // also if nobody called from its beginning to its end.
-func (p *pathState) look(ws Windows, name string, now time.Time) {
-	wall := now.Round(0)
+func (p *pathState) look(ws Windows, name string, wall, now time.Time) {
 	if p.window.outdated(wall) {
 		ended := !p.window.end.IsZero() && !wall.Before(p.window.end)
 		p.window = ws.spanAt(name, wall)
@@ -113,7 +116,7 @@ func (c Config) preference(s state, now time.Time) []int {
 	total := s.total()
 	order := make([]int, 0, len(s.paths))
 	for i, p := range s.paths {
-		if c.Quota[i].allows(p.sent, p.bytes, total) && !p.closing.holds(now) {
+		if c.Quota[i].allows(p.sent, p.bytes, total) && !p.closing.holds(s.wall) {
 			order = append(order, i)
 		}
 	}

@@ -15,6 +15,7 @@ const (
 	ServerAsked                    // everyone is to wait
 	InMaintenance                  // a window closes it
 	OverQuota
+	HeldOpen // somebody holds its breaker open
 )
 
 // Still is time in which no path could be used.
@@ -39,7 +40,7 @@ func (c Config) stood(s state, now time.Time) ([]Cause, time.Duration) {
 	}
 	until, total := now, s.total()
 	for i, p := range s.paths {
-		cause, end := p.blocked(s.seen, c.Quota[i], total)
+		cause, end := p.blocked(s, c.Quota[i], total)
 		if cause == 0 {
 			return nil, 0
 		}
@@ -49,19 +50,21 @@ func (c Config) stood(s state, now time.Time) ([]Cause, time.Duration) {
 	}
 	causes := make([]Cause, len(s.paths))
 	for i, p := range s.paths {
-		causes[i], _ = p.blocked(s.seen, c.Quota[i], total)
+		causes[i], _ = p.blocked(s, c.Quota[i], total)
 	}
 	return causes, max(0, until.Sub(s.seen))
 }
 
-// blocked returns what keeps p from being used at now, 0 for nothing, and when that
-// ends; a zero time: not by itself.
-func (p pathState) blocked(now time.Time, q Quota, total int64) (Cause, time.Time) {
-	switch {
+// blocked returns what keeps p from being used at the moment s is of, 0 for nothing,
+// and when that ends; a zero time: not by itself.
+func (p pathState) blocked(s state, q Quota, total int64) (Cause, time.Time) {
+	switch now := s.seen; {
 	case !q.allows(p.sent, p.bytes, total):
 		return OverQuota, time.Time{}
-	case p.closing.holds(now):
-		return InMaintenance, now.Add(p.closing.end.Sub(now.Round(0)))
+	case p.closing.holds(s.wall):
+		return InMaintenance, now.Add(p.closing.end.Sub(s.wall))
+	case p.shut && now.Before(p.trialAt) && p.held:
+		return HeldOpen, p.trialAt
 	case p.shut && now.Before(p.trialAt):
 		return BreakerOpen, p.trialAt
 	case now.Before(p.askedUntil):

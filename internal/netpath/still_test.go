@@ -35,6 +35,26 @@ func TestStoodStill(t *testing.T) {
 			},
 			want: []Still{{90 * s, []Cause{BreakerOpen}}},
 		},
+		"held open, before it by failures and after": {
+			does: func(c *Chooser) {
+				c.Refused(0, at(m), at(0))
+				c.Held(0, true, at(10*s))
+				c.Refused(0, at(30*s), at(12*s))
+				c.Held(0, false, at(25*s))
+				c.Order(at(m), 0.5)
+			},
+			want: []Still{{15 * s, []Cause{BreakerOpen}}, {15 * s, []Cause{HeldOpen}}},
+		},
+		"held open, the other path fit for a time": {
+			names: []string{"primary", "fallback"},
+			does: func(c *Chooser) {
+				c.Held(0, true, at(0))
+				c.Refused(0, at(9*m), at(0))
+				c.Refused(1, at(m+20*s), at(m))
+				c.Order(at(2*m), 0.5)
+			},
+			want: []Still{{20 * s, []Cause{HeldOpen, BreakerOpen}}},
+		},
 		"only up to now": {
 			does: func(c *Chooser) { c.Refused(0, at(9*time.Hour), at(2*time.Hour-s)) },
 			want: []Still{{s, []Cause{BreakerOpen}}},

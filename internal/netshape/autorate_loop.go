@@ -91,26 +91,31 @@ func (w *gauging) round(ctx context.Context) Reading {
 	}
 	r.Backlog = backlog(p.root)
 	s := Sample{Sent: r.Sent, Backlog: r.Backlog}
-	s.Delay, r.Asked = w.ask(ctx, s.loaded(r.Rate))
-	r.Delay = s.Delay
+	if w.due(s.loaded(r.Rate)) {
+		r.Asked = true
+		if s.Delay, err = w.ask(ctx); err != nil {
+			s.Delay, r.Error = 0, err.Error()
+		}
+		r.Delay = s.Delay
+	}
 	w.judge(ctx, &r, p, s)
 	return r
 }
 
-// ask probes when it is time for it: without load the delay changes little, and
-// probes cost bytes.
-func (w *gauging) ask(ctx context.Context, loaded bool) (d time.Duration, asked bool) {
+// due reports that it is time for a probe: without load the delay changes little,
+// and probes cost bytes.
+func (w *gauging) due(loaded bool) bool {
 	if w.quiet++; !loaded && w.quiet < quietRounds && w.steer.Idle() > 0 {
-		return 0, false
+		return false
 	}
 	w.quiet = 0
+	return true
+}
+
+func (w *gauging) ask(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	d, err := w.Probe(ctx)
-	if err != nil {
-		return 0, true
-	}
-	return d, true
+	return w.Probe(ctx)
 }
 
 // judge has the sample decide.

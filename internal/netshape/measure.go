@@ -66,11 +66,11 @@ func (s Survey) Measure(ctx context.Context) (Measured, error) {
 	}
 	var t taken
 	t.shaped = s.Shaped
-	if t.idle = idle(ctx, probe, s.every); ctx.Err() != nil {
+	if t.idle, err = idle(ctx, probe, s.every); ctx.Err() != nil {
 		return Measured{}, context.Cause(ctx)
 	}
 	if !answered(t.idle) {
-		return Measured{}, fmt.Errorf("target %s answers nothing", s.Target)
+		return Measured{}, fmt.Errorf("target %s answers nothing: %w", s.Target, err)
 	}
 	if err := s.load(ctx, sink, probe, &t); err != nil {
 		return Measured{}, err
@@ -78,8 +78,9 @@ func (s Survey) Measure(ctx context.Context) (Measured, error) {
 	return t.summarize()
 }
 
-// idle is the delay while nothing is sent, as often as it was asked for.
-func idle(ctx context.Context, probe Probe, every time.Duration) []time.Duration {
+// idle is the delay while nothing is sent, as often as it was asked for, and why
+// the latest without an answer had none.
+func idle(ctx context.Context, probe Probe, every time.Duration) ([]time.Duration, error) {
 	p := probes{probe: probe}
 	for range idleProbes {
 		p.send(ctx, 0)
@@ -87,7 +88,7 @@ func idle(ctx context.Context, probe Probe, every time.Duration) []time.Duration
 			break
 		}
 	}
-	return delays(p.wait(), 0)
+	return delays(p.wait(), 0), p.err
 }
 
 // load fills t with what is seen under load.
@@ -103,9 +104,8 @@ func (s Survey) load(ctx context.Context, sink string, probe Probe, t *taken) (e
 		now := time.Since(start)
 		n, e := u.count()
 		t.counts = append(t.counts, count{now, n})
-		spent := s.MaxBytes - uint64(max(u.left.Load(), 0))
-		t.bytes, t.spent = spent, spent == s.MaxBytes
-		if err = errors.Join(e, u.failed()); err != nil || now >= s.Load || t.spent && n >= spent {
+		t.spent = u.left.Load() <= 0
+		if err = errors.Join(e, u.failed()); err != nil || now >= s.Load || t.spent && n >= s.MaxBytes {
 			break
 		}
 		if now >= next {
@@ -117,7 +117,7 @@ func (s Survey) load(ctx context.Context, sink string, probe Probe, t *taken) (e
 		}
 	}
 	u.close()
-	t.loaded = p.wait()
+	t.bytes, t.loaded = s.MaxBytes-uint64(max(u.left.Load(), 0)), p.wait()
 	return err
 }
 

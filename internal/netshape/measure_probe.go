@@ -100,24 +100,30 @@ type probes struct {
 	probe Probe
 	all   sync.WaitGroup
 	mu    sync.Mutex
-	got   []moment // guarded by mu
+	got   []moment // guarded by mu, as is err
+	err   error    // the latest
 }
 
 func (p *probes) send(ctx context.Context, at time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := len(p.got)
+	p.got = append(p.got, moment{at: at})
 	p.all.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		d, err := p.probe(ctx)
-		if err != nil {
-			d = 0
-		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.got = append(p.got, moment{at, d})
+		if err != nil {
+			p.err = err
+		} else {
+			p.got[i].delay = d
+		}
 	})
 }
 
-// wait returns all, in the order of their answers, when there are no more to come.
+// wait returns all in their order, when there are no more answers to come.
 func (p *probes) wait() []moment {
 	p.all.Wait()
 	return p.got

@@ -168,7 +168,7 @@ func TestMeasureFails(t *testing.T) {
 		want   error
 		text   string
 	}{
-		"nobody answers":    {func(m *modem, s Survey) Survey { m.dead = true; return s }, nil, "target 192.0.2.1:443 answers nothing"},
+		"nobody answers":    {func(m *modem, s Survey) Survey { m.dead = true; return s }, nil, "target 192.0.2.1:443 answers nothing: context deadline exceeded"},
 		"the sink hangs up": {breaking, ErrSink, "connection reset"},
 		"the sink refuses": {func(_ *modem, s Survey) Survey {
 			s.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }

@@ -28,14 +28,15 @@ const (
 	firstPause = time.Second     // before the first probe
 	longPause  = 2 * time.Second // between probes in the end
 	probeTTL   = time.Minute     // of the key that probes write
+	tellEvery  = time.Minute     // at most, trouble
 )
 
 // Client is a connection to Redis for one API. Safe for concurrent use.
 type Client struct {
 	conn    goredis.UniversalClient
+	cfg     Config
 	prefix  string
 	timeout time.Duration // Timeout, but in tests of something else
-	notify  func(error)
 
 	ctx  context.Context // ends with Close
 	end  context.CancelFunc
@@ -46,6 +47,10 @@ type Client struct {
 	failedAt time.Time // guarded by mu; when the last of them ended
 	paused   error     // guarded by mu; why no calls are made, nil when they are
 	closed   bool      // guarded by mu
+	toldAt   time.Time // guarded by mu; of the last trouble told
+	clock    Clock     // guarded by mu; zero until Redis has told its time
+
+	telling sync.Mutex // held while cfg.Notify runs
 
 	calls struct{ ok, timeout, paused, failed atomic.Uint64 }
 }
@@ -61,16 +66,22 @@ type Calls struct {
 // Open returns a client. It does not connect: an error is one of cfg. The
 // caller closes the client.
 func Open(cfg Config) (*Client, error) {
-	logging.Disable() // the library would write to stderr; we return what happens
+	// The library would write to stderr of what we return or tell. It has one
+	// logger for the whole process and nothing smaller; nobody else here uses it.
+	logging.Disable()
 	conn, err := connect(cfg)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{conn: conn, timeout: cfg.bound(), notify: cfg.Notify}
+	return newClient(cfg, conn), nil
+}
+
+func newClient(cfg Config, conn goredis.UniversalClient) *Client {
+	c := &Client{conn: conn, cfg: cfg, timeout: cfg.bound()}
 	// A brace in the name would end the hash tag.
 	c.prefix = "trafficup:{" + strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(cfg.API) + "}:"
 	c.ctx, c.end = context.WithCancel(context.Background())
-	return c, nil
+	return c
 }
 
 // Close ends everything that runs on the client.
@@ -103,23 +114,6 @@ func (c *Client) Do(ctx context.Context, fn func(context.Context, goredis.Univer
 	return c.attempt(ctx, fn)
 }
 
-// Eval runs a script by its hash, and by its text where the server does not
-// know it: nothing ran then, so that nothing is done twice.
-func (c *Client) Eval(ctx context.Context, script *goredis.Script, keys []string, args ...any) (reply any, err error) {
-	err = c.Do(ctx, func(ctx context.Context, conn goredis.UniversalClient) (err error) {
-		reply, err = script.Run(ctx, conn, keys, args...).Result()
-		return err
-	})
-	return reply, err
-}
-
-// Check finds out whether Redis can be written to, even while it counts as away.
-func (c *Client) Check(ctx context.Context) error { return c.attempt(ctx, c.write) }
-
-func (c *Client) write(ctx context.Context, conn goredis.UniversalClient) error {
-	return conn.Set(ctx, c.Key("probe"), 1, probeTTL).Err()
-}
-
 // Paused returns why no calls are made, nil when they are.
 func (c *Client) Paused() error {
 	c.mu.Lock()
@@ -137,7 +131,7 @@ func (c *Client) attempt(ctx context.Context, fn func(context.Context, goredis.U
 	begin := time.Now()
 	within, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err := fn(within, c.conn)
+	err := safely(func() error { return fn(within, c.conn) })
 	switch {
 	case err == nil || err == goredis.Nil:
 		c.calls.ok.Add(1)
@@ -150,13 +144,25 @@ func (c *Client) attempt(ctx context.Context, fn func(context.Context, goredis.U
 	default:
 		c.calls.failed.Add(1)
 	}
-	e := explain(err)
+	e := c.cfg.explain(err)
 	if e.disables() {
 		c.failed(e, begin)
 	} else {
 		c.answered()
+		c.complain(e)
 	}
 	return e
+}
+
+// safely turns a panic into an error: the library panics on some answers that no
+// Redis gives.
+func safely(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("answer that is not Redis': %v", p)
+		}
+	}()
+	return fn()
 }
 
 func isTimeout(err error) bool {
@@ -165,56 +171,4 @@ func isTimeout(err error) bool {
 		Timeout() bool
 	}](err)
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, goredis.ErrPoolTimeout) || ok && net.Timeout()
-}
-
-// answered resets the count. It does not end a pause: that is for the probe, so
-// that the end is told after the beginning.
-func (c *Client) answered() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures = 0
-}
-
-// failed counts a call that began at begin. Calls that were under way together
-// are one failure: they may all have met the same short stall.
-func (c *Client) failed(err error, begin time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failures == 0 || !begin.Before(c.failedAt) {
-		c.failures, c.failedAt = c.failures+1, time.Now()
-	}
-	switch {
-	case c.paused != nil:
-		c.paused = err // the newest reason
-	case c.failures >= patience && !c.closed:
-		c.paused = err
-		c.work.Go(func() { c.probe(err) })
-	}
-}
-
-// probe tells that Redis is away, waits until it can be written to again, and
-// tells that. It writes, because a replica and a full server can be read from,
-// and under the tag of the API, because one shard of a cluster can be away.
-func (c *Client) probe(reason error) {
-	c.tell(reason)
-	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		select {
-		case <-c.ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		if c.Check(c.ctx) == nil {
-			break
-		}
-	}
-	c.tell(nil) // before calls are made again, whose failures begin another probe
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures, c.paused = 0, nil
-}
-
-func (c *Client) tell(err error) {
-	if c.notify != nil {
-		c.notify(err)
-	}
 }

@@ -22,9 +22,10 @@ import (
 // logging in, and the command.
 const Timeout = 250 * time.Millisecond
 
-// sentinelTimeout bounds one question to one sentinel. A sentinel that hangs is
-// asked twice before all are asked at once, and that has to fit into Timeout.
-const sentinelTimeout = 70 * time.Millisecond
+// sentinelShare divides Timeout for one question to one sentinel. A sentinel that
+// hangs is waited for twice alone and once among all, and that has to leave time
+// for the call itself.
+const sentinelShare = 4
 
 // ownersFor is how long it is believed which node of a cluster owns a slot.
 const ownersFor = 2 * time.Second
@@ -39,8 +40,10 @@ type Config struct {
 	Password secret.Secret
 	TLS      *tls.Config // nil: none, except for rediss://
 
-	// Notify, if not nil, is called with the reason when calls are given up for
-	// a while, and with nil when they are resumed; one call at a time.
+	// Notify, if not nil, is called with an [*Error] that people should hear of,
+	// at most once a minute, and with nil when calls are made again after one that
+	// said why they were given up. It is called by one goroutine at a time, of the
+	// client's own.
 	Notify func(err error)
 
 	timeout time.Duration // zero is Timeout
@@ -56,18 +59,24 @@ type Sentinel struct {
 	Password secret.Secret
 }
 
-// connect makes the client without connecting it.
-func connect(cfg Config) (goredis.UniversalClient, error) {
-	opts := &goredis.UniversalOptions{
+// options are what all ways to connect have in common.
+func (cfg Config) options() *goredis.UniversalOptions {
+	return &goredis.UniversalOptions{
 		Username: cfg.Username, Password: cfg.Password.Reveal(), TLSConfig: cfg.TLS,
 		ContextTimeoutEnabled: true, // without it a server that hangs is waited for
 		MaxRetries:            -1, DialerRetries: 1,
-		DialTimeout: cfg.bound(), ReadTimeout: cfg.bound(), WriteTimeout: cfg.bound(), PoolTimeout: cfg.bound(),
+		MaxIdleConns: patience, // after a failover each has to fail once before it is closed
+		DialTimeout:  cfg.bound(), ReadTimeout: cfg.bound(), WriteTimeout: cfg.bound(), PoolTimeout: cfg.bound(),
 		// The older protocol and no introduction: a connection is ready with one
 		// question less, and a login needs no right to CLIENT.
 		Protocol: 2, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+}
+
+// connect makes the client without connecting it.
+func connect(cfg Config) (goredis.UniversalClient, error) {
+	opts := cfg.options()
 	sentinel, cluster := len(cfg.Sentinel.Addrs) > 0 || cfg.Sentinel.Master != "", len(cfg.Cluster) > 0
 	switch {
 	case cfg.API == "":
@@ -104,8 +113,13 @@ func connectSentinel(s Sentinel, opts *goredis.UniversalOptions) (goredis.Univer
 	}
 	opts.Addrs, opts.MasterName = slices.Clone(s.Addrs), s.Master // the library writes to it
 	opts.SentinelUsername, opts.SentinelPassword = s.Username, s.Password.Reveal()
-	opts.ReadTimeout, opts.WriteTimeout = sentinelTimeout, sentinelTimeout
-	return goredis.NewFailoverClient(opts.Failover()), nil
+	failover := opts.Failover()
+	c := goredis.NewFailoverClient(failover)
+	// The library has one set of bounds for the master, which it has copied by now,
+	// and for the sentinels, which it copies from here each time it asks one.
+	share := opts.ReadTimeout / sentinelShare
+	failover.ReadTimeout, failover.WriteTimeout = share, share
+	return c, nil
 }
 
 func checkAddrs(addrs []string) error {
@@ -120,12 +134,27 @@ func checkAddrs(addrs []string) error {
 
 // readURL puts what u says into opts. No error repeats the URL unmasked.
 func readURL(raw string, opts *goredis.UniversalOptions) error {
-	bad := func(why string) error { return fmt.Errorf("redis: %q %s", secret.RedactURL(raw), why) }
+	shown := secret.RedactURL(raw)
+	if i := strings.IndexAny(shown, "?#"); i >= 0 { // where others have their password
+		shown = shown[:i+1] + "***"
+	}
+	bad := func(why string) error { return fmt.Errorf("redis: %q %s", shown, why) }
+	if full := "redis://" + raw; !strings.Contains(raw, "://") && raw != "" {
+		if strings.HasPrefix(raw, "/") {
+			full = "unix://" + raw
+		}
+		if readURL(full, &goredis.UniversalOptions{}) == nil {
+			return bad("has no scheme: write " + secret.RedactURL(full))
+		}
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return bad("is not a URL")
 	}
+	_, badPort := strconv.ParseUint(cmp.Or(u.Port(), "6379"), 10, 16)
 	switch {
+	case badPort != nil:
+		return bad("has no such port")
 	case u.Scheme == "unix" && u.Path != "" && u.Host == "":
 		opts.Addrs = []string{u.Path}
 	case (u.Scheme == "redis" || u.Scheme == "rediss") && u.Hostname() != "":
@@ -155,4 +184,27 @@ func database(path string) (int, error) {
 	}
 	n, err := strconv.ParseUint(path, 10, 16)
 	return int(n), err
+}
+
+// cli is the redis-cli that reaches what is configured: the server, the first
+// sentinel or the first node of a cluster. It has no password.
+func (cfg Config) cli() string {
+	opts := &goredis.UniversalOptions{TLSConfig: cfg.TLS}
+	switch {
+	case len(cfg.Sentinel.Addrs) > 0:
+		opts.Addrs = cfg.Sentinel.Addrs
+	case len(cfg.Cluster) > 0:
+		opts.Addrs = cfg.Cluster
+	case readURL(cfg.URL, opts) != nil:
+		return "redis-cli"
+	}
+	if strings.HasPrefix(opts.Addrs[0], "/") {
+		return "redis-cli -s " + opts.Addrs[0]
+	}
+	host, port, _ := net.SplitHostPort(opts.Addrs[0]) // which was checked
+	words := "redis-cli -h " + host + " -p " + port
+	if opts.TLSConfig != nil {
+		words += " --tls"
+	}
+	return words
 }

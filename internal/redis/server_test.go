@@ -1,25 +1,27 @@
 package redis_test
 
 import (
-	"context"
 	"flag"
-	"fmt"
+	"io"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
+	"github.com/alicebob/miniredis/v2"
 	"go.uber.org/goleak"
 
+	"trafficup/internal/breaker"
 	"trafficup/internal/redis"
+	"trafficup/internal/redis/redistest"
 )
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(uploaderURL); url != "" {
+		os.Exit(uploader(url))
+	}
 	// The tests that run side by side wait for servers nearly all the time.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -28,90 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// server is a redis-server of a test's own.
-type server struct {
-	addr, port, dir string
-	conf            string // of a sentinel, which wants one first
-	cmd             *exec.Cmd
-}
-
-// start runs redis-server on a free port of the loopback until the test ends.
-func start(t *testing.T, args ...string) *server {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{addr: l.Addr().String(), dir: t.TempDir()}
-	_, s.port, _ = net.SplitHostPort(s.addr)
-	_ = l.Close()
-	s.run(t, args...)
-	return s
-}
-
-// run starts the server, anew if it ran before, and waits until it answers.
-func (s *server) run(t *testing.T, args ...string) {
-	t.Helper()
-	if os.Getenv("REDIS") != "1" {
-		t.Skip("REDIS is not 1: no test with servers of its own")
-	}
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		lacks(t, "redis-server: install the Debian package redis-server")
-	}
-	args = append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"), "--loglevel", "warning"}, args...)
-	if s.conf != "" {
-		args = append([]string{s.conf}, args...)
-	} else {
-		args = append(args[:8:8], append([]string{"--save", ""}, args[8:]...)...)
-	}
-	cmd := exec.Command(path, args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.cmd = cmd
-	t.Cleanup(func() { s.kill() })
-	admin := s.admin(t)
-	wait(t, "redis-server to start", func() bool {
-		err := admin.Ping(context.Background()).Err()
-		_, answered := err.(goredis.Error)
-		return err == nil || answered
-	})
-}
-
-func (s *server) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
-	}
-}
-
-func (s *server) signal(t *testing.T, sig os.Signal) {
-	t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// admin is a plain client, for what the test does to the server.
-func (s *server) admin(t *testing.T) *goredis.Client {
-	c := goredis.NewClient(&goredis.Options{Addr: s.addr, DialerRetries: 1, MaxRetries: -1, DialTimeout: time.Second, ReadTimeout: time.Second, DisableIdentity: true, Protocol: 2})
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
-func (s *server) do(t *testing.T, args ...any) {
-	t.Helper()
-	if err := s.admin(t).Do(t.Context(), args...).Err(); err != nil {
-		t.Fatalf("%v: %v", args, err)
-	}
-}
-
-func (s *server) config() redis.Config {
-	return redis.Config{API: "test", URL: "redis://" + s.addr}
-}
+func config(s *redistest.Server) redis.Config { return redis.Config{API: "test", URL: s.URL()} }
 
 func open(t *testing.T, cfg redis.Config) *redis.Client {
 	t.Helper()
@@ -119,34 +38,86 @@ func open(t *testing.T, cfg redis.Config) *redis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	closeAfter(t, c)
+	return c
+}
+
+func closeAfter(t *testing.T, c *redis.Client) {
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// store is a store whose calls end in time on a busy machine, too.
+func store(t *testing.T, s *redistest.Server) *redis.Breakers {
+	return open(t, config(s).Patient()).Breakers(openMax, nil)
+}
+
+// mini is a client of a stand-in without sockets, which works in a bubble.
+func mini(t *testing.T, m *miniredis.Miniredis, cfg redis.Config) *redis.Client {
+	cfg.API = "test"
+	c := redis.OpenOver(cfg, func() (net.Conn, error) {
+		server, err := m.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return buffered(server), nil
+	})
+	closeAfter(t, c)
 	return c
+}
+
+// answer lets the stand-in of a bubble give that error to every command; "": no
+// more. It is not for those that are at work on a script.
+func answer(m *miniredis.Miniredis, text string) {
+	synctest.Wait()
+	m.SetError(text)
+}
+
+// buffered lets the other end of a pipe write without being read, as a socket
+// does: the stand-in holds a mutex meanwhile, and time stands still in a bubble
+// whose goroutines wait for one.
+func buffered(server net.Conn) net.Conn {
+	client, inner := net.Pipe()
+	chunks := make(chan []byte, 1000)
+	go func() {
+		defer close(chunks)
+		for {
+			chunk := make([]byte, 4096)
+			n, err := server.Read(chunk)
+			if err != nil {
+				return
+			}
+			chunks <- chunk[:n]
+		}
+	}()
+	go func() {
+		for chunk := range chunks {
+			_, _ = inner.Write(chunk) // what comes after its end is nobody's
+		}
+		_ = inner.Close()
+	}()
+	go func() {
+		_, _ = io.Copy(server, inner)
+		_ = server.Close()
+	}()
+	return client
 }
 
 // wait polls for something that other processes do in their own time.
 func wait(t *testing.T, what string, ok func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	for !ok() {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatalf("waited in vain for %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	redistest.Wait(t, what, ok)
 	return time.Since(begin)
 }
 
-func lacks(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("this machine lacks %s", what)
-	}
-	t.Skipf("this machine lacks %s", what)
-}
-
 // flat is the name of a subtest as a part of a key.
-func flat(t *testing.T) string { return strings.ReplaceAll(fmt.Sprint(t.Name()), "/", "_") }
+func flat(t *testing.T) string { return strings.ReplaceAll(t.Name(), "/", "_") }
+
+const openMax = 5 * time.Minute
+
+func fail(s breaker.State, _ time.Time) breaker.State { s.Failures++; return s }
+func same(s breaker.State, _ time.Time) breaker.State { return s }

@@ -1,7 +1,10 @@
 package redis
 
 import (
+	"context"
 	"time"
+
+	goredis "github.com/redis/go-redis/v9"
 
 	"trafficup/internal/breaker"
 )
@@ -9,32 +12,63 @@ import (
 const (
 	refreshEvery = 250 * time.Millisecond
 	inUse        = 2 * time.Second // since a state was asked for, for it to be refreshed
+	silence      = 3 * time.Second // on the channel, after which it is asked whether anybody is there
+	listenAgain  = time.Second     // after the channel broke
 )
 
 // watch keeps the copies near what Redis holds, until the client is closed.
 // Messages may be lost at any time, so what is in use is read as well.
 func (b *Breakers) watch() {
-	sub := b.c.conn.Subscribe(b.c.ctx, b.channel)
-	messages := sub.Channel()
-	defer func() {
-		_ = sub.Close() // nothing can be lost
-		for range messages {
-			// Until it is closed, lest its sender waits for a minute.
-		}
-	}()
+	messages := make(chan string)
+	b.c.work.Go(func() { b.listen(messages) })
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-b.c.ctx.Done():
 			return
-		case m, ok := <-messages:
-			if !ok {
-				return
-			}
-			b.hear(m.Payload)
+		case m := <-messages:
+			b.hear(m)
 		case <-tick.C:
 			b.refresh()
+		}
+	}
+}
+
+// listen passes on what is published, until the client is closed.
+func (b *Breakers) listen(messages chan<- string) {
+	for b.c.ctx.Err() == nil {
+		_ = safely(func() error { return b.receive(messages) }) // and then from anew
+		select {
+		case <-b.c.ctx.Done():
+		case <-time.After(listenAgain):
+		}
+	}
+}
+
+// receive passes on what is published, until the connection breaks or is silent.
+func (b *Breakers) receive(messages chan<- string) error {
+	sub := b.c.conn.Subscribe(b.c.ctx, b.channel)
+	closed := context.AfterFunc(b.c.ctx, func() { _ = sub.Close() })
+	defer func() { closed(); _ = sub.Close() }() // nothing can be lost
+	for asked := false; ; {
+		got, err := sub.ReceiveTimeout(b.c.ctx, silence)
+		switch {
+		case err == nil:
+			asked = false
+		case isTimeout(err) && !asked:
+			if err := sub.Ping(b.c.ctx); err != nil {
+				return err
+			}
+			asked = true
+		default:
+			return err
+		}
+		if m, ok := got.(*goredis.Message); ok {
+			select {
+			case messages <- m.Payload:
+			case <-b.c.ctx.Done():
+			}
 		}
 	}
 }
@@ -45,11 +79,11 @@ func (b *Breakers) hear(raw string) {
 	if err != nil {
 		return
 	}
-	apart := b.apart()
+	worth := b.worth(d.Breaker)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.entries[d.Breaker]; e != nil && e.known && d.Revision > e.shared.Revision {
-		e.see(d, e.count, apart)
+		e.see(d, e.count, worth)
 	}
 }
 

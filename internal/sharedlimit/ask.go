@@ -2,15 +2,19 @@ package sharedlimit
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"trafficup/internal/redis"
 )
 
 const (
-	askAgain = time.Second     // while Redis is away
-	humble   = 2 * time.Second // after its return; longer than askAgain
+	askAgain = time.Second // while Redis is away
+	// humble is after its return: longer than the others may need to notice it.
+	// Those whose clients have paused look every two seconds, the rest every second.
+	humble = 3 * time.Second
 )
 
 // state is what a node knows of the others, and what it did.
@@ -21,9 +25,8 @@ type state struct {
 	nodes  int       // known last
 	credit float64   // calls, while Redis is away
 
-	away    bool
-	warned  bool
-	retryAt time.Time // while away
+	err     error     // why it goes on without Redis, else nil
+	retryAt time.Time // while it does
 	caution time.Time // until then the others may still believe Redis to be away
 
 	spent, asked, failures int64
@@ -66,16 +69,15 @@ func (l *Limiter) ask(ctx context.Context, fresh bool) time.Time {
 	l.mu.Lock()
 	sent := time.Now()
 	r := l.request(sent, fresh)
-	if l.state.away {
+	if l.state.err != nil {
 		l.goOn(sent)
 		if sent.Before(l.state.retryAt) {
 			l.mu.Unlock()
 			return sent.Add(window)
 		}
 	}
-	l.state.asked++
 	l.mu.Unlock()
-	a, err := takeLease(ctx, l.on, l.cfg.Prefix, r)
+	a, err := takeLease(ctx, l.on, r)
 	if ctx.Err() != nil {
 		return sent
 	}
@@ -106,7 +108,7 @@ func (l *Limiter) request(now time.Time, fresh bool) request {
 		r.demand = max(all, 1000)
 		r.atOnce = all/1000 + 1
 	}
-	if s.away || now.Before(s.caution) {
+	if s.err != nil || now.Before(s.caution) {
 		r.demand, r.atOnce = min(r.demand, all/int64(s.nodes)), 0
 	}
 	s.lastSpent, s.lastExpired = s.spent, int64(l.pool.expired)
@@ -122,16 +124,18 @@ func (l *Limiter) granted(a answer, sent time.Time) time.Time {
 	half := now.Sub(sent) / 2
 	s.window, s.edge = a.window, sent.Add(half+window-a.into)
 	s.end = s.edge.Add(window)
-	if s.away {
+	s.asked++
+	if s.err == nil && now.After(s.caution) {
+		s.nodes = max(a.nodes, 1)
+	}
+	s.nodes = max(s.nodes, a.nodes) // to believe in more is never too bold
+	if s.err != nil {
 		// What was made without Redis is spent first: a server that was only
 		// stopped has just given leases to those who asked long ago.
-		s.away, s.warned, s.credit = false, false, 0
+		s.err, s.credit = nil, 0
 		s.caution = now.Add(humble)
 		l.pool.cut(s.end)
 	} else {
-		if now.After(s.caution) {
-			s.nodes = max(a.nodes, 1)
-		}
 		l.pool.add(spread(a.now, now.Add(-half), s.edge.Sub(now)+half, l.phase, true).from(now))
 		l.pool.add(spread(a.next, s.edge, window, l.phase, true))
 	}
@@ -142,22 +146,18 @@ func (l *Limiter) granted(a answer, sent time.Time) time.Time {
 	return s.edge.Add(rand.N(window / 4))
 }
 
-// failed goes on without Redis.
+// failed goes on without Redis. A client that has paused is asked every window, as
+// that costs nothing, so that its return is noticed soon.
 func (l *Limiter) failed(err error) time.Time {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	now, s := time.Now(), &l.state
-	s.failures++
-	// A single call may fail. The second one in a row is worth a word.
-	warn := s.away && !s.warned
-	s.warned = s.warned || warn
-	s.away, s.retryAt = true, now.Add(askAgain)
+	s.err, s.retryAt = err, now
+	if !errors.Is(err, redis.ErrPaused) {
+		s.asked, s.failures, s.retryAt = s.asked+1, s.failures+1, now.Add(askAgain)
+	}
 	l.goOn(now)
 	l.let()
-	part, nodes := l.ceiling/float64(s.nodes), s.nodes
-	l.mu.Unlock()
-	if warn && l.cfg.Warn != nil {
-		l.cfg.Warn(fmt.Sprintf("redis is away, going on with %.3g calls per second here, the ceiling for %d known uploaders: %v", part, nodes, err))
-	}
 	return now.Add(window / 2)
 }
 

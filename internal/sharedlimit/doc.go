@@ -20,7 +20,7 @@
 //
 // While Redis is away each node goes on by itself with the ceiling divided by the
 // nodes known last, and asks again every second. Back again it claims no more
-// than that for two seconds, by when the others are back too. What cannot be
+// than that for three seconds, by when the others are back too. What cannot be
 // held: of nodes cut off from a Redis that others reach, the others know nothing
 // after two seconds, and the sum may exceed the ceiling by what those spend.
 package sharedlimit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,8 +15,9 @@ const (
 	batchEvery = 5 * time.Second
 	sampleSize = 32 // latencies of a batch
 
-	// An hour of eight nodes is 5,760 batches of about 200 bytes.
-	streamEntries = 8000
+	// An hour of eight nodes on two paths is 11,520 batches of about 200 bytes.
+	streamEntries = 16000
+	longestPath   = 200 // bytes of a name
 	streamTTL     = 2 * time.Hour
 	pageSize      = 1000
 )
@@ -27,24 +29,22 @@ type Batch struct {
 	Sample []time.Duration // of these calls, taken at random
 }
 
-// Recorder gathers how long calls took and adds a sample of it to a stream for
-// each path, in the background. Safe for concurrent use.
+// Recorder gathers how long calls took and adds a sample of it to the stream of
+// the API, in the background. Safe for concurrent use.
 type Recorder struct {
-	prefix string
-	on     Scripter
-	stop   context.CancelFunc
-	ended  chan struct{}
+	on    Redis
+	stop  context.CancelFunc
+	ended chan struct{}
 
 	mu      sync.Mutex
 	batches map[string]*Batch // guarded by mu; by path
 	dropped int64             // guarded by mu
 }
 
-// NewRecorder returns a Recorder whose streams have names with prefix. Close has
-// to follow.
-func NewRecorder(prefix string, on Scripter) *Recorder {
+// NewRecorder returns a Recorder that adds to on. Close has to follow.
+func NewRecorder(on Redis) *Recorder {
 	ctx, stop := context.WithCancel(context.Background())
-	r := &Recorder{prefix: prefix, on: on, stop: stop, ended: make(chan struct{}), batches: map[string]*Batch{}}
+	r := &Recorder{on: on, stop: stop, ended: make(chan struct{}), batches: map[string]*Batch{}}
 	go r.run(ctx)
 	return r
 }
@@ -95,7 +95,7 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// send adds the batches to their streams; those that do not get there are lost.
+// send adds the batches to the stream; those that do not get there are lost.
 func (r *Recorder) send() {
 	r.mu.Lock()
 	batches := r.batches
@@ -104,70 +104,82 @@ func (r *Recorder) send() {
 	if len(batches) == 0 {
 		return
 	}
-	var keys []string
 	args := []any{streamEntries, streamTTL.Milliseconds()}
 	calls := 0
 	for path, b := range batches {
-		keys = append(keys, streamKey(r.prefix, path))
-		args = append(args, b.text())
+		args = append(args, path, b.text())
 		calls += b.Calls
 	}
-	if _, err := addScript.run(context.Background(), r.on, keys, args...); err != nil {
+	if _, err := r.on.Eval(context.Background(), addScript, latencyKeys(r.on), args...); err != nil {
 		r.mu.Lock()
 		r.dropped += int64(calls)
 		r.mu.Unlock()
 	}
 }
 
-// Reader follows the stream of one path. It is for one goroutine.
+// Reader follows the stream of an API. It is for one goroutine.
 type Reader struct {
-	key     string
-	on      Scripter
-	last    string // entry read last
-	batches []Batch
+	on    Redis
+	last  string // entry read last
+	paths map[string][]Batch
 }
 
-// NewReader returns a Reader of what Recorders with the same prefix add.
-func NewReader(prefix, path string, on Scripter) *Reader {
-	return &Reader{key: streamKey(prefix, path), on: on}
-}
+// NewReader returns a Reader of what Recorders add to on.
+func NewReader(on Redis) *Reader { return &Reader{on: on, paths: map[string][]Batch{}} }
 
-// Read gets what is new and returns the batches of the last hour and the time
-// on Redis' clock. With an error they are what is known so far, and the time
-// is zero. Several calls to Redis are made if there is much; each is bounded.
-func (r *Reader) Read(ctx context.Context) ([]Batch, time.Time, error) {
+// Read gets what is new and returns the batches of the last hour by path, valid
+// until the next Read, and the time on Redis' clock. With an error they are what
+// is known so far, and the time is zero. Several calls to Redis are made if there
+// is much.
+func (r *Reader) Read(ctx context.Context) (map[string][]Batch, time.Time, error) {
 	for {
-		list, err := readScript.run(ctx, r.on, []string{r.key}, r.last, time.Hour.Milliseconds(), pageSize)
+		list, err := r.on.Eval(ctx, readScript, latencyKeys(r.on), r.last, time.Hour.Milliseconds(), pageSize)
 		if err != nil {
-			return r.batches, time.Time{}, err
+			return r.paths, time.Time{}, err
 		}
 		us, ok := int64(0), false
 		if len(list) > 0 {
 			us, ok = list[0].(int64)
 		}
-		if !ok || len(list)%2 == 0 {
-			return r.batches, time.Time{}, fmt.Errorf("stream %s: answer of %d values", r.key, len(list))
+		if !ok || len(list)%3 != 1 {
+			return r.paths, time.Time{}, fmt.Errorf("latencies on redis: answer of %d values", len(list))
 		}
-		for i := 1; i < len(list); i += 2 {
-			id, _ := list[i].(string)
-			text, _ := list[i+1].(string)
-			r.last = id
-			// One that cannot be read is of another version; the rest counts.
-			if b, ok := parseBatch(id, text); ok {
-				r.batches = append(r.batches, b)
-			}
+		for entry := range slices.Chunk(list[1:], 3) {
+			r.take(entry)
 		}
-		if len(list) < 2*pageSize {
+		if len(list) < 3*pageSize {
 			now := time.UnixMicro(us)
-			for len(r.batches) > 0 && now.Sub(r.batches[0].At) > time.Hour {
-				r.batches = r.batches[1:]
-			}
-			return r.batches, now, nil
+			r.forget(now.Add(-time.Hour))
+			return r.paths, now, nil
 		}
 	}
 }
 
-func streamKey(prefix, path string) string { return prefix + "latency:" + path }
+// take takes in an id, a path and a batch. An entry that cannot be read is of
+// another version; the rest counts.
+func (r *Reader) take(entry []any) {
+	id, _ := entry[0].(string)
+	path, _ := entry[1].(string)
+	text, _ := entry[2].(string)
+	r.last = id
+	if b, ok := parseBatch(id, text); ok && path != "" && len(path) <= longestPath {
+		r.paths[path] = append(r.paths[path], b)
+	}
+}
+
+func (r *Reader) forget(before time.Time) {
+	for path, list := range r.paths {
+		n := 0
+		for n < len(list) && list[n].At.Before(before) {
+			n++
+		}
+		if r.paths[path] = list[n:]; n == len(list) {
+			delete(r.paths, path)
+		}
+	}
+}
+
+func latencyKeys(on Redis) []string { return []string{on.Key("latency")} }
 
 // text is the number of calls and then the sample, in us.
 func (b *Batch) text() string {

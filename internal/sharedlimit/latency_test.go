@@ -1,7 +1,6 @@
 package sharedlimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -19,10 +18,10 @@ import (
 func TestLatencies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &sharedlimittest.Server{}
-		reader := NewReader(prefix, "primary", srv)
+		reader := NewReader(srv)
 		var recorders []*Recorder
 		for range 8 {
-			recorders = append(recorders, NewRecorder(prefix, srv))
+			recorders = append(recorders, NewRecorder(srv))
 		}
 		work := func(seconds int, usual time.Duration) {
 			for range seconds {
@@ -37,11 +36,14 @@ func TestLatencies(t *testing.T) {
 		}
 		compare := func() Comparison {
 			t.Helper()
-			batches, now, err := reader.Read(t.Context())
-			if err != nil || !now.Equal(time.Now()) || len(batches) > 8*721 {
-				t.Fatal(len(batches), now, err)
+			paths, now, err := reader.Read(t.Context())
+			if err != nil || !now.Equal(time.Now()) || len(paths) != 2 || len(paths["primary"]) > 8*721 {
+				t.Fatal(len(paths), len(paths["primary"]), now, err)
 			}
-			c := Compare(batches, now)
+			if c := Compare(paths["fallback"], now); c.Burst || c.Minute.P95 != time.Second {
+				t.Errorf("the other path: %+v", c)
+			}
+			c := Compare(paths["primary"], now)
 			t.Logf("%+v", c)
 			return c
 		}
@@ -72,7 +74,7 @@ func TestLatenciesThatRedisDoesNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &sharedlimittest.Server{}
 		srv.Slow(time.Hour)
-		r := NewRecorder(prefix, srv)
+		r := NewRecorder(srv)
 		begin := time.Now()
 		for range 1000 {
 			r.Add("primary", time.Second)
@@ -91,37 +93,48 @@ func TestLatenciesThatRedisDoesNotTake(t *testing.T) {
 		}
 		srv.Slow(0)
 		srv.Fail(errors.New("OOM command not allowed"))
-		if _, now, err := NewReader(prefix, "primary", srv).Read(t.Context()); err == nil || !now.IsZero() {
+		if _, now, err := NewReader(srv).Read(t.Context()); err == nil || !now.IsZero() {
 			t.Error(now, err)
 		}
 	})
 }
 
 func TestLatencyStreamOnRedis(t *testing.T) {
-	onEach(t, func(t *testing.T, c client) {
-		key := streamKey(prefix, "primary")
+	onEach(t, func(t *testing.T, c direct) {
+		key := "trafficup:{test}:latency"
 		for n := range 2500 {
 			if err := c.XAdd(t.Context(), &goredis.XAddArgs{
-				Stream: key, ID: fmt.Sprint(time.Now().Add(-2*time.Hour+time.Duration(n)*2880*time.Millisecond).UnixMilli(), "-0"), Values: []any{"batch", "1 1000"},
+				Stream: key, ID: fmt.Sprint(time.Now().Add(-2*time.Hour+time.Duration(n)*2880*time.Millisecond).UnixMilli(), "-0"), Values: []any{"path", "primary", "batch", "1 1000"},
 			}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r := NewRecorder(prefix, c)
+		r := NewRecorder(c)
 		r.Add("primary", 250*time.Millisecond)
 		r.Add("primary", -time.Second)
 		r.Add("primary", 24*time.Hour)
+		r.Add("fallback", time.Second)
 		r.Close()
-		reader := NewReader(prefix, "primary", c)
-		batches, now, err := reader.Read(t.Context())
-		if err != nil || len(batches) < 1240 || len(batches) > 1252 || now.Sub(batches[0].At) > time.Hour {
+		for _, foreign := range [][]any{{"batch", "1 1000"}, {"path", "", "batch", "1 1000"}, {"path", strings.Repeat("x", 300), "batch", "1 1000"}, {"path", "primary", "batch", "x"}} {
+			if err := c.XAdd(t.Context(), &goredis.XAddArgs{Stream: key, Values: foreign}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reader := NewReader(c)
+		paths, now, err := reader.Read(t.Context())
+		if len(paths) != 2 || len(paths["fallback"]) != 1 {
+			t.Errorf("%d paths, %+v", len(paths), paths["fallback"])
+		}
+		batches := paths["primary"]
+		if err != nil || len(batches) < 1200 || len(batches) > 1252 || now.Sub(batches[0].At) > time.Hour {
 			t.Fatalf("%d batches, %v", len(batches), err)
 		}
 		if got := batches[len(batches)-1]; fmt.Sprint(got.Calls, got.Sample) != "3 [250ms 0s 1h0m0s]" {
 			t.Errorf("%+v", got)
 		}
-		again, _, err := reader.Read(t.Context())
-		if err != nil || len(again) > len(batches) || len(again) < len(batches)-2 {
+		paths, _, err = reader.Read(t.Context())
+		again := paths["primary"]
+		if err != nil || len(again) > len(batches) || len(again) < len(batches)-40 {
 			t.Errorf("read again: %d batches, %v", len(again), err)
 		}
 		if ttl := c.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > streamTTL {
@@ -132,14 +145,14 @@ func TestLatencyStreamOnRedis(t *testing.T) {
 
 // The stream does not grow without end.
 func TestLatencyStreamIsCapped(t *testing.T) {
-	onEach(t, func(t *testing.T, c client) {
-		args := []any{500, 60000, "1 1000"}
-		for range 2000 {
-			if _, err := addScript.run(t.Context(), c, []string{streamKey(prefix, "p")}, args...); err != nil {
+	onEach(t, func(t *testing.T, c direct) {
+		args := []any{500, 60000, "primary", "1 1000", "fallback", "1 1000"}
+		for range 1000 {
+			if _, err := c.Eval(t.Context(), addScript, latencyKeys(c), args...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		within(t, "entries", float64(c.XLen(context.Background(), streamKey(prefix, "p")).Val()), 500, 700)
+		within(t, "entries", float64(c.XLen(t.Context(), latencyKeys(c)[0]).Val()), 500, 700)
 	})
 }
 

@@ -1,5 +1,5 @@
 -- lease: hands out calls of the window that is and of the one that comes next.
--- KEYS  nodes, windows
+-- KEYS  what is kept: a field for each node and for each window
 -- ARGV  node, class, demand in thousandths of a call a window, calls wanted in
 --       this window, ceiling in thousandths of a call a second, first credit,
 --       length of a window in ms
@@ -15,19 +15,33 @@ local ceiling = tonumber(ARGV[5])
 local me = {name = ARGV[1], credit = tonumber(ARGV[6]), last = 0}
 local nodes = {}
 
+-- The first write passes on an error as it is: older servers would wrap it, and a
+-- connection to a replica is only given up for one that begins with READONLY.
+local alive = redis.pcall('PEXPIRE', KEYS[1], 10000)
+if type(alive) == 'table' and alive.err then return alive end
+-- Of each window: calls given before it began, and those given in it.
+local before, within = {[current] = 0, [current + 1] = 0}, 0
 local stored = redis.call('HGETALL', KEYS[1])
 for i = 1, #stored, 2 do
+  local kind, name = string.match(stored[i], '^(%l+) (.*)$')
   local f = {}
   for v in string.gmatch(stored[i + 1], '%d+') do f[#f + 1] = tonumber(v) end
-  local n = {name = stored[i], class = f[1], demand = f[2], ceiling = f[3], credit = f[4], last = f[5], seen = f[6]}
-  if #f ~= 6 or n.class < 1 or n.class > 3 or math.abs(ms - n.seen) > 2000 then
-    redis.call('HDEL', KEYS[1], n.name)
-  elseif n.name == me.name then
-    me = n
-  else
-    nodes[#nodes + 1] = n
-    ceiling = math.min(ceiling, n.ceiling)
+  local kept = false
+  if kind == 'node' and #f == 6 then
+    local n = {name = name, class = f[1], demand = f[2], ceiling = f[3], credit = f[4], last = f[5], seen = f[6]}
+    kept = n.class >= 1 and n.class <= 3 and math.abs(ms - n.seen) <= 2000
+    if kept and name == me.name then
+      me = n
+    elseif kept then
+      nodes[#nodes + 1] = n
+      ceiling = math.min(ceiling, n.ceiling)
+    end
+  elseif kind == 'window' and #f == 2 and before[tonumber(name)] then
+    kept = true
+    before[tonumber(name)] = f[1]
+    if tonumber(name) == current then within = f[2] end
   end
+  if not kept then redis.call('HDEL', KEYS[1], stored[i]) end
 end
 me.class, me.demand, me.ceiling, me.seen = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5]), ms
 nodes[#nodes + 1] = me
@@ -62,20 +76,6 @@ local function budget(window)
   local r = window % 1000
   return math.floor((r + 1) * quota / 1000) - math.floor(r * quota / 1000)
 end
--- Of each window: calls given before it began, and those given in it.
-local before, within = {[current] = 0, [current + 1] = 0}, 0
-stored = redis.call('HGETALL', KEYS[2])
-for i = 1, #stored, 2 do
-  local window = tonumber(stored[i])
-  if before[window] then
-    local b, w = string.match(stored[i + 1], '^(%d+) (%d+)$')
-    before[window] = tonumber(b)
-    if window == current then within = tonumber(w) end
-  else
-    redis.call('HDEL', KEYS[2], stored[i])
-  end
-end
-
 -- Of a window that has begun, no more than belongs to what is left of it.
 local left = (current + 1) * length * 1000 - us
 local free = math.ceil((budget(current) - before[current]) * left / (length * 1000)) - within
@@ -89,9 +89,8 @@ if me.last ~= current + 1 then
 end
 
 local text = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', me.class, me.demand, me.ceiling, me.credit, me.last, me.seen)
-redis.call('HSET', KEYS[1], me.name, text)
-redis.call('HSET', KEYS[2], string.format('%.0f', current), before[current] .. ' ' .. within + now)
-redis.call('HSET', KEYS[2], string.format('%.0f', current + 1), before[current + 1] + next .. ' 0')
+redis.call('HSET', KEYS[1], 'node ' .. me.name, text)
+redis.call('HSET', KEYS[1], string.format('window %.0f', current), before[current] .. ' ' .. within + now)
+redis.call('HSET', KEYS[1], string.format('window %.0f', current + 1), before[current + 1] + next .. ' 0')
 redis.call('PEXPIRE', KEYS[1], 10000)
-redis.call('PEXPIRE', KEYS[2], 10000)
 return {us, current * length * 1000, now, next, #nodes}

@@ -25,28 +25,28 @@ var ErrClosed = errors.New("limiter is closed")
 
 // Config says what a [Limiter] shares with whom.
 type Config struct {
-	Prefix  string       // of the keys in Redis, with a hash tag: the same for all who share
-	Node    string       // names this process among them
-	Class   Class        // of its calls
-	Ceiling float64      // calls per second of all of them together, more than 0
-	Nodes   int          // how many they are, as long as Redis has not told; at least 1
-	Warn    func(string) // hears once in an outage that Redis is away; may be nil
+	Node    string  // names this process among them
+	Class   Class   // of its calls
+	Ceiling float64 // calls per second of all of them together, more than 0
+	Nodes   int     // how many they are, as long as Redis has not told; at least 1
 }
 
 // Stats is what a [Limiter] has done.
 type Stats struct {
-	Away     bool  // it goes on without Redis
+	Ceiling  float64
+	Away     bool  // it goes on without Redis, with the ceiling divided by Nodes
 	Nodes    int   // known last, with this one
 	Spent    int64 // calls let through
 	Expired  int64 // calls had and not spent
 	Asked    int64 // calls to Redis
 	Failures int64 // those of them that failed
+	Err      error // why it is Away, else nil
 }
 
 // Limiter is one node's part of the ceiling. Safe for concurrent use.
 type Limiter struct {
 	cfg    Config
-	on     Scripter
+	on     Redis
 	phase  float64 // of this node among the others
 	stop   context.CancelFunc
 	ending <-chan struct{}
@@ -62,8 +62,8 @@ type Limiter struct {
 	state   state           // guarded by mu
 }
 
-// New returns a Limiter that asks on for its leases. Close has to follow.
-func New(cfg Config, on Scripter) *Limiter {
+// New returns a Limiter that asks on, a [redis.Client] for one, for its leases. Close has to follow.
+func New(cfg Config, on Redis) *Limiter {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Limiter{
 		cfg: cfg, on: on, phase: rand.Float64(), stop: stop, ending: ctx.Done(),
@@ -124,7 +124,7 @@ func (l *Limiter) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := &l.state
-	return Stats{Away: s.away, Nodes: s.nodes, Spent: s.spent, Expired: int64(l.pool.expired), Asked: s.asked, Failures: s.failures}
+	return Stats{Ceiling: l.ceiling, Away: s.err != nil, Err: s.err, Nodes: s.nodes, Spent: s.spent, Expired: int64(l.pool.expired), Asked: s.asked, Failures: s.failures}
 }
 
 // Close ends the waiting of all, returns to Redis what is not spent if it
@@ -138,11 +138,11 @@ func (l *Limiter) Close() {
 	current, next := l.pool.unspent(now, s.edge)
 	l.pool.leases = nil
 	l.mu.Unlock()
-	if s.asked == 0 || s.away || now.After(s.edge.Add(window)) {
+	if s.asked == 0 || s.err != nil || now.After(s.edge.Add(window)) {
 		return // nothing to return, or nobody to return it to
 	}
 	// If it fails the node is forgotten and its lease over soon.
-	_, _ = leaveScript.run(context.Background(), l.on, limitKeys(l.cfg.Prefix), l.cfg.Node, s.window, current, s.window+1, next)
+	_, _ = l.on.Eval(context.Background(), leaveScript, limitKeys(l.on), l.cfg.Node, s.window, current, s.window+1, next)
 }
 
 // let lets through who waits as far as calls are due, and sets the timer for the

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// closure is a maintenance window in which nothing starts on a path.
+// closure is a maintenance window in which nothing starts on a path. Its times are
+// by this machine's clock, which lacks skew to be right.
 type closure struct {
 	path     string
 	from, to time.Time
+	skew     time.Duration
 }
 
 func (c closure) String() string {
 	const minutes = "2006-01-02T15:04Z07:00"
-	return fmt.Sprintf("maintenance of %s from %s to %s", c.path, c.from.UTC().Format(minutes), c.to.UTC().Format(minutes))
+	return fmt.Sprintf("maintenance of %s from %s to %s", c.path, c.from.Add(c.skew).UTC().Format(minutes), c.to.Add(c.skew).UTC().Format(minutes))
 }
 
 // isClosed says that maintenance closes a path.
@@ -33,8 +35,11 @@ func (r *run) closure(now time.Time) (first closure, ok bool) {
 	for i := range r.parts.Paths {
 		from, to, closed := r.parts.Chooser.Closed(i, now)
 		if closed && (!ok || to.Before(first.to)) {
-			first, ok = closure{r.parts.Paths[i].Name, from, to}, true
+			first, ok = closure{path: r.parts.Paths[i].Name, from: from, to: to}, true
 		}
+	}
+	if ok && r.parts.Skew != nil {
+		first.skew = r.parts.Skew()
 	}
 	return first, ok
 }

@@ -227,8 +227,12 @@ func (r *run) allDown(j *job, retryAt time.Time) bool {
 		r.finish(j, Halted, "", time.Time{})
 		return false
 	}
-	return r.shut(j, retryAt.Sub(now), "every path is down")
+	return r.shut(j, min(retryAt.Sub(now), downLook), "every path is down")
 }
+
+// downLook is how often a record that waits for a breaker asks again: an operator,
+// or another machine's probe, may close it before its time.
+const downLook = time.Second
 
 // shut parks a record that nothing could have been done for now, nor for any
 // other.

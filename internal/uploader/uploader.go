@@ -344,5 +344,8 @@ type Parts struct {
 	// Waited hears of waits on a path that the end of the run cut short, so that
 	// no attempt tells of them; nil: nobody.
 	Waited func(path string, rateWait, gateWait time.Duration)
-	Rand   func() float64 // uniform [0, 1), safe for concurrent use
+	// Skew is what times by this machine's clock lack to be the right ones, for
+	// people; nil: nothing.
+	Skew func() time.Duration
+	Rand func() float64 // uniform [0, 1), safe for concurrent use
 }

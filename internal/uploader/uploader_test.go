@@ -385,6 +385,56 @@ func TestFailedProbesDoNotPutOffTheHalt(t *testing.T) {
 	})
 }
 
+// A breaker that somebody else closes before its time is used at once.
+func TestClosedBeforeItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(20), func(string, int) Outcome { return ok })
+		start := time.Now()
+		b.br.openUntil = start.Add(time.Hour)
+		time.AfterFunc(30*time.Second, func() {
+			b.br.mu.Lock()
+			defer b.br.mu.Unlock()
+			b.br.openUntil = time.Now()
+		})
+		s, err := b.run(context.Background())
+		if err != nil || s.Acked != 20 {
+			t.Fatalf("%+v, %v", s, err)
+		}
+		if d := time.Since(start); d > 35*time.Second {
+			t.Fatalf("noticed only after %s", d)
+		}
+	})
+}
+
+// slowPace lets a call through after a while.
+type slowPace time.Duration
+
+func (d slowPace) Wait(ctx context.Context) error {
+	select {
+	case <-time.After(time.Duration(d)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Leave that was got before a wait does not outlast it.
+func TestOpenedWhileWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(records(20), func(string, int) Outcome { return ok })
+		time.AfterFunc(50*time.Millisecond, func() {
+			b.br.mu.Lock()
+			defer b.br.mu.Unlock()
+			b.br.openUntil = time.Now().Add(time.Hour)
+		})
+		parts := b.parts(b.journal)
+		parts.Limiter = slowPace(100 * time.Millisecond)
+		if s, err := Run(context.Background(), context.Background(), b.cfg, parts); !errors.Is(err, ErrHalted) || b.server.total() != 0 {
+			t.Fatalf("%d calls, %+v, %v", b.server.total(), s, err)
+		}
+	})
+}
+
 func TestUnauthorisedStopsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(records(100), func(string, int) Outcome {

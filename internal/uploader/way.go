@@ -36,18 +36,28 @@ func (r *run) way(j *job) (p *Path, trial bool, done func(Verdict, time.Time, in
 			r.finish(j, b, problem, time.Time{})
 			return nil, false, nil, false, true
 		}
-		if got := time.Now(); (paid || got.Sub(now) < longWait) && !r.isClosed(p, got) {
+		got := time.Now()
+		fits := (paid || got.Sub(now) < longWait) && !r.isClosed(p, got)
+		if fits && got.Sub(now) < shortWait {
 			return p, trial, done, false, false
 		}
 		turn = p
 		// Meanwhile a window may have begun, a breaker opened, a gate closed.
-		done(VerdictNeutral, time.Now(), 0)
+		done(VerdictNeutral, got, 0)
+		if fits {
+			var ok bool
+			if done, _, ok = r.ask(r.paths[p].index, got); ok {
+				return p, trial, done, false, false
+			}
+		}
 		r.giveBack(p, Attempted{}, true)
 	}
 }
 
-// longWait is how long a path that was chosen stays the right one.
-const longWait = time.Second
+const (
+	longWait  = time.Second           // as long a path that was chosen stays the right one
+	shortWait = 10 * time.Millisecond // and as long its breaker need not be asked again
+)
 
 // choose returns the first path whose breaker lets a request through, or the
 // earliest time at which one will; zero: none may be used at all. A path that is
@@ -61,17 +71,9 @@ func (r *run) choose(now time.Time, trials bool) (p *Path, trial bool, done func
 		if trial && (!trials || p.Gate.Delay(now, r.parts.Rand()) > 0) {
 			continue
 		}
-		record, at, ok := p.Breaker.Allow(now)
+		done, at, ok := r.ask(i, now)
 		if ok {
-			return p, trial, func(v Verdict, at time.Time, bytes int) {
-				if v == VerdictFail && r.isClosed(p, at) {
-					v = VerdictNeutral // maintenance has begun: no news
-				}
-				record(v, at)
-				if r.parts.Chooser != nil {
-					r.parts.Chooser.Done(i, v, bytes, at)
-				}
-			}, time.Time{}
+			return p, trial, done, time.Time{}
 		}
 		if r.parts.Chooser != nil {
 			r.parts.Chooser.Refused(i, at, now)
@@ -81,6 +83,24 @@ func (r *run) choose(now time.Time, trials bool) (p *Path, trial bool, done func
 		}
 	}
 	return nil, false, nil, retryAt
+}
+
+// ask asks the breaker of path i for leave; done and at are those of choose.
+func (r *run) ask(i int, now time.Time) (done func(v Verdict, at time.Time, bytes int), at time.Time, ok bool) {
+	p := &r.parts.Paths[i]
+	record, at, ok := p.Breaker.Allow(now)
+	if !ok {
+		return nil, at, false
+	}
+	return func(v Verdict, at time.Time, bytes int) {
+		if v == VerdictFail && r.isClosed(p, at) {
+			v = VerdictNeutral // maintenance has begun: no news
+		}
+		record(v, at)
+		if r.parts.Chooser != nil {
+			r.parts.Chooser.Done(i, v, bytes, at)
+		}
+	}, time.Time{}, true
 }
 
 // gateDelay asks the gate of a path; one on trial was asked before.

@@ -25,6 +25,7 @@ type ClockRun struct {
 	Error    string    `json:"error,omitzero"` // the lab failed, not the upload
 	Exit     int       `json:"exit"`
 	Requests []float64 `json:"requests"` // seconds since the first, by a clock that is never set
+	Late     float64   `json:"late"`     // seconds that a timer of the API for Patience was late at most
 	Seconds  float64   `json:"seconds"`  // that the upload took, by that clock
 	Report   string    `json:"report"`   // of the upload, JSON
 	Log      string    `json:"log"`      // of the upload, a JSON object a line

@@ -39,6 +39,9 @@ func TestLinks(t *testing.T) {
 			}
 			t.Logf("records in each second: %d", r.PerSecond)
 			t.Logf("%s: %s", r.Summary.Verdict, r.Summary.VerdictWhy)
+			if s.Control {
+				t.Logf("a request took %.1f ms, of the control %.1f, at best %.1f", ms(s.Took(r.Steady)), ms(s.Took(r.Control.Rate)), r.Control.FastestMS)
+			}
 			t.Logf("paths %v, latency %+v", r.Summary.Paths, r.Summary.LatencyMS)
 			for _, w := range r.Warnings {
 				t.Logf("%d times: %s", w.Times, w.Message)
@@ -113,9 +116,9 @@ func deal(chosen []Scenario) [kernels][]string {
 func play(t *testing.T, chosen []Scenario) map[string]Result {
 	dir := t.TempDir()
 	limit := *limit
+	guest := build(t, dir)
 	ctx, cancel := context.WithTimeout(t.Context(), limit+time.Minute)
 	defer cancel()
-	guest := build(ctx, t, dir)
 	results := map[string]Result{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -141,11 +144,11 @@ func play(t *testing.T, chosen []Scenario) map[string]Result {
 }
 
 // build compiles the program to try to dir, and returns the guest.
-func build(ctx context.Context, t *testing.T, dir string) (guest string) {
+func build(t *testing.T, dir string) (guest string) {
 	t.Helper()
-	_, err := Build(ctx, dir, "trafficup", "trafficup/cmd/trafficup")
+	_, err := Build(t.Context(), dir, "trafficup", "trafficup/cmd/trafficup")
 	if err == nil {
-		guest, err = Build(ctx, dir, "guest", "trafficup/test/linklab/guest")
+		guest, err = Build(t.Context(), dir, "guest", "trafficup/test/linklab/guest")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -192,12 +195,14 @@ func check(t *testing.T, s Scenario, r Result) {
 		if s.Link.Loss > 0 {
 			least = 0.85
 		}
-		if share := r.Steady / s.Ideal(); share < least {
-			t.Errorf("steady rate is %.3f of the ideal, want at least %.2f", share, least)
+		if r.Steady == 0 || r.Control.Rate == 0 {
+			t.Fatalf("steady rate %.1f/s, that of the control %.1f/s: nothing was compared", r.Steady, r.Control.Rate)
 		}
+		most("time of a request in ms", ms(s.Took(r.Steady)), ms(s.Longest(least, r.Control)))
 		most("amplification", r.Summary.Amplification, 1.05)
-		if r.RTTms < 230 || r.RTTms > 240 {
-			t.Errorf("the link has a round trip of %.1f ms, want 230", r.RTTms)
+		// All that a busy machine adds is late, and of hundreds of requests one is not.
+		if fastest := min(r.RTTms, r.Control.FastestMS); fastest < 230 || fastest > 240 {
+			t.Errorf("the link has a round trip of %.1f ms, want 230", fastest)
 		}
 	case "flap", "flap-long":
 		most("amplification", r.Summary.Amplification, 1.10)
@@ -219,18 +224,28 @@ func check(t *testing.T, s Scenario, r Result) {
 	}
 }
 
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
 // table is the report of a run.
 func table(chosen []Scenario, results map[string]Result) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "scenario\tRTT ms\tconc.\trecords\ttime s\trate/s\tsteady/s\tof ideal\tcalls\tampl.\toutages\ttransitions\ttwice\tdials\tresent\t")
-	for _, s := range chosen {
-		r, steady, share := results[s.Name], "-", "-"
-		if r.Steady > 0 {
-			steady, share = fmt.Sprintf("%.1f", r.Steady), fmt.Sprintf("%.1f%%", 100*r.Steady/s.Ideal())
+	fmt.Fprintln(w, "scenario\tRTT ms\tconc.\trecords\ttime s\trate/s\tsteady/s\tof ideal\tcontrol/s\tof control\tcalls\tampl.\toutages\ttransitions\ttwice\tdials\tresent\t")
+	some := func(format string, v float64) string {
+		if v == 0 {
+			return "-"
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%d\t%d\t%.1f\t%.1f\t%s\t%s\t%d\t%.3f\t%d\t%d\t%d\t%d\t%d\t\n", s.Name, r.RTTms, s.Concurrency,
-			r.Summary.Acked, r.Seconds, float64(r.Summary.Acked)/max(r.Seconds, 0.001), steady, share, r.Summary.Calls,
+		return fmt.Sprintf(format, v)
+	}
+	for _, s := range chosen {
+		r := results[s.Name]
+		ofControl := 0.0
+		if r.Control.Rate > 0 {
+			ofControl = 100 * r.Steady / r.Control.Rate
+		}
+		fmt.Fprintf(w, "%s\t%.0f\t%d\t%d\t%.1f\t%.1f\t%s\t%s\t%s\t%s\t%d\t%.3f\t%d\t%d\t%d\t%d\t%d\t\n", s.Name, r.RTTms, s.Concurrency,
+			r.Summary.Acked, r.Seconds, float64(r.Summary.Acked)/max(r.Seconds, 0.001), some("%.1f", r.Steady), some("%.1f%%", 100*r.Steady/s.Ideal()),
+			some("%.1f", r.Control.Rate), some("%.1f%%", ofControl), r.Summary.Calls,
 			r.Summary.Amplification, r.Outages, r.Transitions(), max(0, r.Sandbox.Applied-s.Records), r.Dials, r.Retransmits)
 	}
 	w.Flush()

@@ -17,6 +17,7 @@ type Scenario struct {
 	Concurrency int
 	Records     int
 	Quick       bool // of the set that every change must pass
+	Control     bool // a bare client runs beside the upload, see [Control]
 }
 
 // Ideal is the rate in records per second when each of Concurrency requests
@@ -34,12 +35,12 @@ func (s Scenario) Lasts() time.Duration {
 // whatever the link: those ideally faster show how the lab is, not trafficup.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{Name: "far", Link: Far, Concurrency: 8, Records: 500, Quick: true},
-		{Name: "far-lossy", Link: FarLossy, Concurrency: 8, Records: 700, Quick: true},
+		{Name: "far", Link: Far, Concurrency: 8, Records: 500, Quick: true, Control: true},
+		{Name: "far-lossy", Link: FarLossy, Concurrency: 8, Records: 700, Quick: true, Control: true},
 		{Name: "slow", Link: Terrestrial, Delay: 9 * time.Second, Concurrency: 8, Records: 24, Quick: true},
 		{Name: "flap", Link: Maintenance, Fallback: &Far, Concurrency: 8, Records: 1100, Quick: true},
 		{Name: "flap-long", Link: Maintenance, Fallback: &Far, Concurrency: 8, Records: 4000},
-		{Name: "far-lossy-long", Link: FarLossy, Concurrency: 8, Records: 2000},
+		{Name: "far-lossy-long", Link: FarLossy, Concurrency: 8, Records: 2000, Control: true},
 		{Name: "maintenance", Link: Maintenance, Concurrency: 8, Records: 1200},
 		{Name: "terrestrial", Link: Terrestrial, Concurrency: 8, Records: 3000},
 		{Name: "cellular", Link: Cellular, Concurrency: 8, Records: 3000},
@@ -61,10 +62,11 @@ type Result struct {
 	RTTms       float64             `json:"rtt_ms"`         // median of a few connections before the upload
 	Seconds     float64             `json:"seconds"`        // from the upload's start to its end
 	Steady      float64             `json:"steady"`         // records per second in the middle of the run
-	PerSecond   []int               `json:"per_second"`     // records that ended in each second
-	Outages     int                 `json:"outages"`        // of Link, begun before the upload ended
-	Dials       int                 `json:"dials"`          // connections the upload tried
-	Retransmits int                 `json:"retransmits"`    // segments sent again by the client's side
+	Control     Control             `json:"control"`
+	PerSecond   []int               `json:"per_second"`  // records that ended in each second
+	Outages     int                 `json:"outages"`     // of Link, begun before the upload ended
+	Dials       int                 `json:"dials"`       // connections the upload tried
+	Retransmits int                 `json:"retransmits"` // segments sent again by the client's side
 	Summary     Summary             `json:"summary"`
 	Sandbox     Sandbox             `json:"sandbox"`
 	Breaker     breaker.Transitions `json:"breaker"` // of Link
@@ -89,7 +91,7 @@ type Summary struct {
 	VerdictWhy string `json:"verdict_why"`
 }
 
-// Sandbox is what the server's side counted.
+// Sandbox is what the server's side counted of the upload.
 type Sandbox struct {
 	Requests int `json:"requests"`
 	Applied  int `json:"applied"` // writes
@@ -106,16 +108,18 @@ type Count struct {
 	Times   int    `json:"times"`
 }
 
-// Steady returns the rate, per second, of the middle three fifths of the ends
-// of records, given in order as times since the start; 0 for fewer than 100,
-// whose ends come in lumps.
-func Steady(ends []time.Duration) float64 {
-	from, to := len(ends)/5, len(ends)-len(ends)/5-1
-	if len(ends) < 100 || ends[to] <= ends[from] {
-		return 0
+// Middle returns the middle three fifths of the ends of records, given in order as
+// times since the start; nothing of fewer than 100, whose ends come in lumps.
+func Middle(ends []time.Duration) []time.Duration {
+	if len(ends) < 100 {
+		return nil
 	}
-	return float64(to-from) / (ends[to] - ends[from]).Seconds()
+	return ends[len(ends)/5 : len(ends)-len(ends)/5]
 }
+
+// Steady returns the rate, per second, of the middle of the ends, of which about as
+// many as there are requests at once come together; 0 where there is no middle.
+func Steady(ends []time.Duration, concurrency int) float64 { return rate(Middle(ends), concurrency) }
 
 // PerSecond counts ends by the second they fall into.
 func PerSecond(ends []time.Duration) []int {

@@ -62,13 +62,13 @@ func TestSteadyLeavesOutTheEnds(t *testing.T) {
 		}
 		ends = append(ends, at)
 	}
-	if got := Steady(ends); math.Abs(got-100) > 0.01 {
+	if got := Steady(ends, 8); math.Abs(got-100) > 0.01 {
 		t.Errorf("got %.2f/s, want 100", got)
 	}
-	if got := Steady(ends[:99]); got != 0 {
+	if got := Steady(ends[:99], 8); got != 0 {
 		t.Errorf("got %.2f/s of 99 records, want 0", got)
 	}
-	if got := Steady(make([]time.Duration, 200)); got != 0 {
+	if got := Steady(make([]time.Duration, 200), 8); got != 0 {
 		t.Errorf("got %.2f/s of no time, want 0", got)
 	}
 }

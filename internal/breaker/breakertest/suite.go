@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,7 @@ func Run(t *testing.T, newStore func(t *testing.T) breaker.Store) {
 	})
 	t.Run("no update is lost", func(t *testing.T) { noLostUpdate(t, newStore) })
 	t.Run("one probe for many callers", func(t *testing.T) { oneProbe(t, newStore) })
+	t.Run("an operator's word holds for all", func(t *testing.T) { forced(t, newStore) })
 }
 
 const (
@@ -140,12 +142,61 @@ func oneProbe(t *testing.T, newStore func(t *testing.T) breaker.Store) {
 	}
 }
 
+// forced lets many callers fail and ask at once while an operator holds the
+// breaker closed, and then open.
+func forced(t *testing.T, newStore func(t *testing.T) breaker.Store) {
+	stores := []breaker.Store{newStore(t), newStore(t)}
+	cfg := breaker.Config{Threshold: 1, Open: 1, OpenMax: 1}
+	hold := func(store breaker.Store, p breaker.Phase) breaker.State {
+		s, err := store.Update(t.Context(), "primary", func(s breaker.State, now time.Time) breaker.State {
+			return cfg.Force(s, breaker.Force{Phase: p, Until: now.Add(time.Hour), Reason: "test", By: "ops@host"}, now)
+		})
+		want(t, s, err, s)
+		return s
+	}
+	var allowed atomic.Int64
+	everybody := func() {
+		var wg sync.WaitGroup
+		for i := range 2 * workers {
+			wg.Go(func() {
+				var ok bool
+				_, err := stores[i%2].Update(t.Context(), "primary", func(s breaker.State, now time.Time) breaker.State {
+					s, ok, _ = cfg.Allow(s, now, 0)
+					return cfg.Record(s, s.Generation, breaker.Fail, now, 0)
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					allowed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for i, p := range []breaker.Phase{breaker.Closed, breaker.Open} {
+		held := hold(stores[i], p)
+		everybody()
+		got, err := stores[1-i].Load(t.Context(), "primary")
+		want(t, got, err, held)
+	}
+	if n := allowed.Load(); n != 2*workers {
+		t.Errorf("%d of %d were let through while it was closed, or some while it was open", n, 2*workers)
+	}
+	got, err := stores[0].Update(t.Context(), "primary", cfg.Reset)
+	want(t, got, err, got)
+	if got.Phase != breaker.Closed || got.Force != (breaker.Force{}) {
+		t.Errorf("after the reset: %+v", got)
+	}
+}
+
 func fullState() breaker.State {
 	at := time.Date(2026, 7, 17, 0, 3, 11, 123456789, time.UTC)
 	return breaker.State{
 		Phase: breaker.HalfOpen, Failures: 3, FirstFailure: at, OpenUntil: at.Add(1), ProbeUntil: at.Add(2),
 		Opens: 4, Generation: 1<<64 - 1, Since: at.Add(3),
-		Transitions: breaker.Transitions{Closed: 5, HalfOpen: 6, Open: 7},
+		Transitions: breaker.Transitions{Closed: 5, HalfOpen: 6, Open: 7}, Changes: breaker.Changes{at.Add(4), at.Add(-5)},
+		Force: breaker.Force{Phase: breaker.Open, Until: at.Add(6), Reason: "moved to a/b \"é\" <x>", By: "ops@host", At: at.Add(7)},
 	}
 }
 

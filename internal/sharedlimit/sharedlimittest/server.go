@@ -2,26 +2,28 @@ package sharedlimittest
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"trafficup/internal/redis"
 )
 
-// Server is a sharedlimit.Scripter for one prefix. The zero value is an empty
-// Redis that answers at once. Safe for concurrent use.
+// timeout is that of a redis.Client.
+const timeout = 250 * time.Millisecond
+
+// Server is a sharedlimit.Redis. The zero value is an empty Redis that answers at
+// once. Safe for concurrent use.
 type Server struct {
 	mu      sync.Mutex
-	ceiling Ceiling             // guarded by mu
-	streams map[string][]string // guarded by mu; ids and batches in turn
-	texts   map[string]string   // guarded by mu; by hash
-	err     error               // guarded by mu
-	delay   time.Duration       // guarded by mu
-	calls   int                 // guarded by mu
+	ceiling Ceiling       // guarded by mu
+	stream  []string      // guarded by mu; ids, paths and batches in turn
+	err     error         // guarded by mu
+	delay   time.Duration // guarded by mu
+	calls   int           // guarded by mu
 }
 
 // Fail lets every call end with err from now on; nil: no more.
@@ -38,13 +40,6 @@ func (s *Server) Slow(d time.Duration) {
 	s.delay = d
 }
 
-// Flush forgets the scripts, as SCRIPT FLUSH does.
-func (s *Server) Flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.texts = nil
-}
-
 // Calls is how many there were.
 func (s *Server) Calls() int {
 	s.mu.Lock()
@@ -59,30 +54,13 @@ func (s *Server) Nodes() int {
 	return len(s.ceiling.Nodes)
 }
 
-// Eval runs the script of that text.
-func (s *Server) Eval(ctx context.Context, text string, keys []string, args ...any) (any, error) {
-	s.mu.Lock()
-	if s.texts == nil {
-		s.texts = map[string]string{}
-	}
-	sum := sha1.Sum([]byte(text))
-	s.texts[hex.EncodeToString(sum[:])] = text
-	s.mu.Unlock()
-	return s.run(ctx, text, keys, args)
-}
+// Key returns a key.
+func (s *Server) Key(parts ...string) string { return strings.Join(parts, ":") }
 
-// EvalSHA runs a script that Eval has seen.
-func (s *Server) EvalSHA(ctx context.Context, sha string, keys []string, args ...any) (any, error) {
-	s.mu.Lock()
-	text, ok := s.texts[sha]
-	s.mu.Unlock()
-	if !ok {
-		return nil, errors.New("NOSCRIPT No matching script")
-	}
-	return s.run(ctx, text, keys, args)
-}
-
-func (s *Server) run(ctx context.Context, text string, keys []string, args []any) (any, error) {
+// Eval does what the script of that name does.
+func (s *Server) Eval(ctx context.Context, script *redis.Script, _ []string, args ...any) ([]any, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	s.mu.Lock()
 	s.calls++
 	delay, err := s.delay, s.err
@@ -95,7 +73,7 @@ func (s *Server) run(ctx context.Context, text string, keys []string, args []any
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.do(text, keys, args)
+	reply, err := s.do(script.Name, args)
 	select {
 	case <-time.After(delay / 2):
 		return reply, err
@@ -104,7 +82,7 @@ func (s *Server) run(ctx context.Context, text string, keys []string, args []any
 	}
 }
 
-func (s *Server) do(text string, keys []string, args []any) (any, error) {
+func (s *Server) do(name string, args []any) ([]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	arg := func(i int) string { return fmt.Sprint(args[i]) }
@@ -116,32 +94,29 @@ func (s *Server) do(text string, keys []string, args []any) (any, error) {
 		return n
 	}
 	us := time.Now().UnixMicro()
-	switch name, _, _ := strings.Cut(text, ":"); name {
-	case "-- lease":
+	switch name {
+	case "lease":
 		var reply []any
 		for _, n := range s.ceiling.Lease(us, Request{arg(0), int(number(1)), number(2), number(3), number(4), number(5), number(6)}) {
 			reply = append(reply, n)
 		}
 		return reply, nil
-	case "-- leave":
+	case "leave":
 		s.ceiling.Leave(arg(0), map[int64]int64{number(1): number(2), number(3): number(4)})
 		return []any{}, nil
-	case "-- add":
-		if s.streams == nil {
-			s.streams = map[string][]string{}
-		}
-		for i, key := range keys {
-			s.streams[key] = append(s.streams[key], fmt.Sprintf("%d-%d", us/1000, len(s.streams[key])), arg(i+2))
+	case "add":
+		for i := 2; i < len(args); i += 2 {
+			s.stream = append(s.stream, fmt.Sprintf("%d-%d", us/1000, len(s.stream)), arg(i), arg(i+1))
 		}
 		return []any{}, nil
-	case "-- read":
+	case "read":
 		reply := []any{us}
 		seen := arg(0) == ""
-		for list := s.streams[keys[0]]; len(list) > 0 && int64(len(reply)) < 2*number(2); list = list[2:] {
+		for list := s.stream; len(list) > 0 && int64(len(reply)) < 3*number(2); list = list[3:] {
 			at, _, _ := strings.Cut(list[0], "-")
 			ms, _ := strconv.ParseInt(at, 10, 64)
 			if seen && ms >= us/1000-number(1) {
-				reply = append(reply, list[0], list[1])
+				reply = append(reply, list[0], list[1], list[2])
 			}
 			seen = seen || list[0] == arg(0)
 		}

@@ -43,7 +43,7 @@ func one(ctx context.Context, bin, name string) any {
 }
 
 func playClock(ctx context.Context, bin string, c linklab.Clock, r *linklab.ClockRun) error {
-	work := filepath.Join("/run/work", c.Name)
+	work := filepath.Join(scratch, c.Name)
 	if err := errors.Join(command("ip", "link", "set", "lo", "up"), writeRecords(work, c.First, c.Records), setClock(c.Start)); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func playClock(ctx context.Context, bin string, c linklab.Clock, r *linklab.Cloc
 	srv := &http.Server{Handler: a}
 	go srv.Serve(l)
 	defer srv.Close()
-	const state = "/run/work/state"
+	const state = scratch + "/state"
 	reports, err := filepath.Glob(filepath.Join(state, "runs", "*", "report.json"))
 	if err != nil {
 		return err
@@ -71,7 +71,8 @@ func playClock(ctx context.Context, bin string, c linklab.Clock, r *linklab.Cloc
 	if cmd.ProcessState == nil {
 		return err
 	}
-	r.Seconds, r.Exit, r.Said, r.Requests = time.Since(start).Seconds(), cmd.ProcessState.ExitCode(), said.String(), a.seen()
+	r.Seconds, r.Exit, r.Said = time.Since(start).Seconds(), cmd.ProcessState.ExitCode(), said.String()
+	r.Requests, r.Late = a.seen()
 	select {
 	case err := <-a.failed:
 		return err
@@ -115,8 +116,9 @@ type clockAPI struct {
 	failed chan error
 
 	mu       sync.Mutex
-	first    time.Time   // guarded by mu
-	requests []time.Time // guarded by mu
+	first    time.Time     // guarded by mu
+	requests []time.Time   // guarded by mu
+	late     time.Duration // guarded by mu
 }
 
 func (a *clockAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +140,8 @@ func (a *clockAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	time.Sleep(200 * time.Millisecond)
 	if a.clock.Patience > 0 && early {
+		told := time.Now()
+		time.AfterFunc(a.clock.Patience, func() { a.timed(time.Since(told) - a.clock.Patience) })
 		w.Header().Set("Retry-After", fmt.Sprint(int(a.clock.Patience.Seconds())))
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
@@ -145,13 +149,21 @@ func (a *clockAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// seen returns when requests came, in seconds since the first.
-func (a *clockAPI) seen() []float64 {
+// timed notes by how much a timer was late.
+func (a *clockAPI) timed(late time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := []float64{}
+	a.late = max(a.late, late)
+}
+
+// seen returns when requests came, in seconds since the first, and by how much a
+// timer was late.
+func (a *clockAPI) seen() (at []float64, late float64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at = []float64{}
 	for _, t := range a.requests {
 		at = append(at, t.Sub(a.first).Seconds())
 	}
-	return at
+	return at, a.late.Seconds()
 }

@@ -5,7 +5,7 @@
 // all may take, and names of scenarios: those with commas between them are
 // played one after the other, the arguments side by side. It writes one JSON
 // line for each scenario to a file in that directory. It starts itself again, to
-// do so and to measure round trips.
+// do so, to measure round trips, and as the control.
 package main
 
 import (
@@ -31,6 +31,8 @@ func main() {
 		boot()
 	case len(os.Args) == 3 && os.Args[1] == "rtt":
 		err = measure(os.Args[2])
+	case len(os.Args) == 5 && os.Args[1] == "control":
+		err = control(os.Args[2:])
 	default:
 		err = play(os.Args[1:])
 	}
@@ -55,8 +57,10 @@ func boot() {
 	syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// shared is where the lab's directory can be written.
-const shared = "/run/lab"
+const (
+	shared  = "/run/host" // where the lab's directory can be written
+	scratch = "/run/lab"  // in memory, for what the scenarios write
+)
 
 func play(args []string) error {
 	if len(args) < 3 {

@@ -32,13 +32,12 @@ func readReport(state string, s *linklab.Summary) error {
 	return json.Unmarshal(text, s)
 }
 
-// readLog notes when each record was acked, and what else was worth a warning.
-func readLog(file string, start time.Time, r *linklab.Result) error {
+// readLog notes what was worth a warning, and returns when each record was acked.
+func readLog(file string, start time.Time, r *linklab.Result) (ends []time.Duration, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var ends []time.Duration
 	warnings := map[string]int{}
 	for line := range bytes.Lines(text) {
 		var e struct {
@@ -47,7 +46,7 @@ func readLog(file string, start time.Time, r *linklab.Result) error {
 			Message string    `json:"msg"`
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("log line %q: %w", line, err)
+			return nil, fmt.Errorf("log line %q: %w", line, err)
 		}
 		switch {
 		case e.Message == "delivered":
@@ -57,11 +56,10 @@ func readLog(file string, start time.Time, r *linklab.Result) error {
 		}
 	}
 	slices.Sort(ends)
-	r.Steady, r.PerSecond = linklab.Steady(ends), linklab.PerSecond(ends)
 	for _, m := range slices.Sorted(maps.Keys(warnings)) {
 		r.Warnings = append(r.Warnings, linklab.Count{Message: m, Times: warnings[m]})
 	}
-	return nil
+	return ends, nil
 }
 
 // readBreaker returns what the state file says of a path. There is none when

@@ -40,11 +40,14 @@ func upload(ctx context.Context, bin string, s linklab.Scenario, r *linklab.Resu
 	if s.Fallback != nil {
 		links = append(links, *s.Fallback)
 	}
+	if s.Control {
+		links = append(links, linklab.Profile{RTT: s.Link.RTT})
+	}
 	n, err := newNetwork(s.Name, links...)
 	if err != nil {
 		return err
 	}
-	work := filepath.Join("/run/work", s.Name)
+	work := filepath.Join(scratch, s.Name)
 	if err := writeInput(work, s); err != nil {
 		return err
 	}
@@ -56,6 +59,8 @@ func upload(ctx context.Context, bin string, s linklab.Scenario, r *linklab.Resu
 	if err = errors.Join(err, stop()); err != nil {
 		return err
 	}
+	r.Sandbox.Requests -= r.Control.Requests
+	r.Sandbox.Applied -= r.Control.Requests
 	r.Breaker, err = readBreaker(filepath.Join(work, "state", "breaker.json"), n.url(0))
 	return err
 }
@@ -78,10 +83,17 @@ func writeRecords(work string, first, n int) error {
 	}
 	var b bytes.Buffer
 	for i := first; i < first+n; i++ {
-		fmt.Fprintf(&b, `{"spot_id":"SP-%06d","idempotency_key":"WXYZ:2026-07-17:SP-%06d","payload":{"house_number":"WXYZ-%07d","title":"Spring sale","advertiser":"Civic Theater","air_time":"06:14:30","duration":"00:00:30","break_number":"1","break_position":"01"},"market":"501","station":"WXYZ-FM","air_date":"2026-07-17"}`+"\n", i, i, i)
+		b.WriteString(record(i) + "\n")
 	}
 	return os.WriteFile(filepath.Join(work, "night.ndjson"), b.Bytes(), 0o600)
 }
+
+// record returns the i-th of all there could be.
+func record(i int) string {
+	return fmt.Sprintf(`{"spot_id":"SP-%06d","idempotency_key":"%s","payload":{"house_number":"WXYZ-%07d","title":"Spring sale","advertiser":"Civic Theater","air_time":"06:14:30","duration":"00:00:30","break_number":"1","break_position":"01"},"market":"501","station":"WXYZ-FM","air_date":"2026-07-17"}`, i, key(i), i)
+}
+
+func key(i int) string { return fmt.Sprintf("WXYZ:2026-07-17:SP-%06d", i) }
 
 // startSandbox serves on all of the server's addresses. stop ends it and reads
 // what it counted.
@@ -111,22 +123,28 @@ func startSandbox(n *network, bin, work string, got *linklab.Sandbox) (stop func
 	}, nil
 }
 
-// sendAll runs the upload while the link has its outages. What it did is read
-// afterwards, so that only it and the sandbox use the guest's one slow processor.
+// sendAll runs the upload while the link has its outages, and the control beside
+// it. What they did is read afterwards: the guest's one processor is slow.
 func sendAll(ctx context.Context, n *network, bin, work string, s linklab.Scenario, r *linklab.Result) (err error) {
 	if r.RTTms, err = n.rtt(n.address(0) + ":" + port); err != nil {
 		return err
 	}
 	calm, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var outages atomic.Int64
 	played := make(chan error, 1)
 	go func() { played <- n.outages(calm, 0, &outages) }()
+	stopControl, err := startControl(ctx, n, s)
+	if err != nil {
+		return err
+	}
 	start := time.Now()
 	complaint, err := uploadCommand(ctx, n, bin, work, s, r)
 	r.Seconds = time.Since(start).Seconds()
 	r.Outages = int(outages.Load())
 	cancel()
-	if err = errors.Join(err, <-played); err != nil {
+	loops, stopErr := stopControl(start)
+	if err = errors.Join(err, <-played, stopErr); err != nil {
 		return err
 	}
 	if err := readReport(filepath.Join(work, "state"), &r.Summary); err != nil {
@@ -135,8 +153,14 @@ func sendAll(ctx context.Context, n *network, bin, work string, s linklab.Scenar
 	if r.Dials, r.Retransmits, err = n.counters(); err != nil {
 		return err
 	}
-	r.Dials -= probes
-	return readLog(filepath.Join(work, logFile), start, r)
+	r.Dials -= probes + len(loops)
+	ends, err := readLog(filepath.Join(work, logFile), start, r)
+	if err != nil {
+		return err
+	}
+	r.Steady, r.PerSecond = linklab.Steady(ends, s.Concurrency), linklab.PerSecond(ends)
+	r.Control = linklab.Measure(loops, linklab.Middle(ends))
+	return nil
 }
 
 const logFile = "log.jsonl"
