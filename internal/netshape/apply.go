@@ -138,9 +138,13 @@ func (m *Machine) put(c change) error {
 	case c.Slot == slotRoot && c.To.ours():
 		return k.SetRoot(c.Link, c.To.Shaper)
 	case c.Slot == slotRoot && c.To.foreign() && !c.To.Foreign.Classes:
-		return k.RestoreRoot(c.Link, tc.Qdisc{Kind: c.To.Foreign.Kind, Handle: c.To.Foreign.Handle, Parent: tc.Root, Raw: c.To.Foreign.Raw})
+		return k.RestoreRoot(c.Link, c.To.Foreign.qdisc())
 	case c.Slot == slotRoot:
 		return k.DeleteRoot(c.Link)
+	case c.To.foreign() && !c.To.Foreign.Classes:
+		return k.RestoreIngress(c.Link, ifb, c.To.Foreign.qdisc())
+	case c.To.foreign():
+		return k.RestoreIngress(c.Link, ifb, tc.Qdisc{})
 	case !c.To.ours():
 		return k.DeleteIngress(c.Link, ifb)
 	}

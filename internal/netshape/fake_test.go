@@ -24,6 +24,7 @@ type fakeKernel struct {
 	links   []Link
 	roots   map[int]tc.Qdisc // by link; none: the default
 	led     map[int]int      // ingress: from link to ifb
+	theirs  map[int]int      // the same, by filters of others
 	denied  error
 	missing []tc.Kind
 
@@ -37,7 +38,7 @@ type fakeKernel struct {
 }
 
 func newKernel(names ...string) *fakeKernel {
-	k := &fakeKernel{roots: map[int]tc.Qdisc{}, led: map[int]int{}, next: 2}
+	k := &fakeKernel{roots: map[int]tc.Qdisc{}, led: map[int]int{}, theirs: map[int]int{}, next: 2}
 	for _, n := range names {
 		k.add(n)
 	}
@@ -122,7 +123,9 @@ func (k *fakeKernel) Qdiscs(link int) ([]tc.Qdisc, error) {
 	q.Parent = tc.Root
 	return []tc.Qdisc{q}, nil
 }
-func (k *fakeKernel) Redirected(link, ifb int) (bool, error) { return k.led[link] == ifb, nil }
+func (k *fakeKernel) Redirected(link, ifb int) (bool, error) {
+	return k.led[link] == ifb || k.theirs[link] == ifb, nil
+}
 
 func (k *fakeKernel) set(link int, s tc.Shaper) {
 	if k.drop != nil {
@@ -155,8 +158,20 @@ func (k *fakeKernel) SetIngress(link int, ifb string, s tc.Shaper) error {
 }
 func (k *fakeKernel) DeleteIngress(link int, ifb string) error {
 	return k.change(link, func() {
-		k.remove(ifb)
 		delete(k.led, link)
+		if i := k.index(ifb); i != 0 && k.theirs[link] == i {
+			delete(k.roots, i)
+		} else {
+			k.remove(ifb)
+		}
+	})
+}
+func (k *fakeKernel) RestoreIngress(link int, ifb string, q tc.Qdisc) error {
+	return k.change(link, func() {
+		delete(k.led, link)
+		if k.roots[k.index(ifb)] = q; q.Kind == "" {
+			delete(k.roots, k.index(ifb))
+		}
 	})
 }
 

@@ -34,7 +34,10 @@ type Kernel interface {
 	// Redirected reports whether what comes in is led to ifb, the index of a link.
 	Redirected(link, ifb int) (bool, error)
 	SetIngress(link int, ifb string, s tc.Shaper) error
-	DeleteIngress(link int, ifb string) error // none is no error
+	// DeleteIngress takes our filter away, and the ifb unless others lead to it. None is no error.
+	DeleteIngress(link int, ifb string) error
+	// RestoreIngress puts q back at the root of an ifb that others made; none: the default.
+	RestoreIngress(link int, ifb string, q tc.Qdisc) error
 }
 
 // Marks is what is asked of the table that marks traffic.

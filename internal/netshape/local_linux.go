@@ -95,25 +95,13 @@ func (kernel) SetIngress(link int, ifb string, s tc.Shaper) error {
 	return named(tc.SetIngress(link, ifb, s))
 }
 
-// Redirected looks for a filter that leads everything to ifb.
+func (kernel) RestoreIngress(link int, ifb string, q tc.Qdisc) error {
+	return named(tc.RestoreIngress(link, ifb, q))
+}
+
 func (kernel) Redirected(link, ifb int) (bool, error) {
-	l := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: link}} // only its index counts
-	filters, err := retried(func() ([]netlink.Filter, error) { return netlink.FilterList(l, netlink.HANDLE_MIN_INGRESS) })
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-		return false, nil // there is no ingress qdisc
-	}
-	for _, f := range filters {
-		u, ok := f.(*netlink.U32)
-		if !ok {
-			continue
-		}
-		for _, a := range u.Actions {
-			if r, ok := a.(*netlink.MirredAction); ok && r.Ifindex == ifb {
-				return true, nil
-			}
-		}
-	}
-	return false, err
+	led, err := tc.Redirected(link, ifb)
+	return led, named(err)
 }
 
 // named makes ErrNoLink of the kernel's word for it.

@@ -95,8 +95,9 @@ func ruleset(t *testing.T) string {
 }
 
 // counters go on whatever a test does, links say hello; and these come up in
-// their own time.
-var counters = regexp.MustCompile(` (direct_packets_stat \d+|packets \d+ bytes \d+| +(UP|DOWN|LOWERLAYERDOWN|UNKNOWN) .*)`)
+// their own time. The parent of all filters for what comes in is the same, and
+// told in one of two ways: that of who set the latest.
+var counters = regexp.MustCompile(` (parent ffff:|direct_packets_stat \d+|packets \d+ bytes \d+| +(UP|DOWN|LOWERLAYERDOWN|UNKNOWN) .*)`)
 
 func applyReal(t *testing.T, m *Machine, d Desired, force bool) Plan {
 	t.Helper()
@@ -181,6 +182,49 @@ func TestRealForeign(t *testing.T) {
 	clearReal(t, m)
 	if now := ruleset(t); now != before {
 		t.Errorf("cleared it is\n%s\nand it was\n%s", now, before)
+	}
+}
+
+// An ifb of our name that a hand made, with a queue and a filter, is refused; by
+// force it is used, and clear leaves it where the hand's filter leads.
+func TestRealStrangersIfb(t *testing.T) {
+	namespace(t)
+	m := realBox(t)
+	for _, c := range []string{
+		"ip link add ifb4up0 type ifb", "ip link set ifb4up0 up",
+		"tc qdisc add dev ifb4up0 root handle 42: tbf rate 50mbit burst 10kb limit 50kb", "tc qdisc add dev up0 ingress",
+		"tc filter add dev up0 parent ffff: protocol all prio 10 u32 match u32 0 0 action mirred egress redirect dev ifb4up0",
+	} {
+		if out, err := exec.Command("sh", "-c", c).CombinedOutput(); err != nil {
+			lacks(t, c, err, string(out))
+		}
+	}
+	before := ruleset(t)
+	want := fifoAt(9e6)
+	applyReal(t, m, Desired{Interfaces: []Interface{want}}, false)
+	clearReal(t, m)
+	if now := ruleset(t); now != before {
+		t.Fatalf("cleared it is\n%s\nand it was\n%s", now, before)
+	}
+	want.Down, want.Ingress = 50e6, fifoAt(50e6).Root
+	d := Desired{Interfaces: []Interface{want}}
+	if p := Make(d, must(m.Observe("up0")), false); len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0].Text, "ifb4up0, is tbf 42:") {
+		t.Error(text(t, p))
+	}
+	p := applyReal(t, m, d, true)
+	if again := applyReal(t, m, d, false); !again.Equal {
+		t.Error(text(t, again))
+	}
+	if err := m.undo(transaction{Changes: []change{p.Steps[0].change, p.Steps[1].change}}); err != nil {
+		t.Error(err)
+	}
+	if now := ruleset(t); now != before {
+		t.Errorf("undone it is\n%s\nand it was\n%s", now, before)
+	}
+	applyReal(t, m, d, true)
+	clearReal(t, m)
+	if led, err := m.Kernel.Redirected(must(netlink.LinkByName("up0")).Attrs().Index, must(netlink.LinkByName("ifb4up0")).Attrs().Index); !led || err != nil {
+		t.Errorf("what comes in goes nowhere: %v\n%s", err, ruleset(t))
 	}
 }
 

@@ -125,7 +125,9 @@ func (m *Machine) observe(l Link, all []Link) (p present, err error) {
 }
 
 // observeIngress tells whether what comes in is led through our ifb. An ingress
-// qdisc of others is no obstacle: theirs and our filters stand side by side.
+// qdisc of others is no obstacle: theirs and our filters stand side by side. The
+// ifb's name alone proves nothing, for sqm-scripts gives it, too: the handle of its
+// queue does, or our state file. One that is empty and unused is nobody's.
 func (m *Machine) observeIngress(p *present, all []Link) error {
 	i := slices.IndexFunc(all, func(l Link) bool { return l.Name == ifbName(p.Link.Name) })
 	if i < 0 {
@@ -140,9 +142,17 @@ func (m *Machine) observeIngress(p *present, all []Link) error {
 	if err != nil {
 		return fmt.Errorf("read filters: %w", err)
 	}
-	p.Ingress.Shaper.Kind = kindIFB // ours by its name, whatever it is good for
-	if s, q := rootOf(inner); led && s.ours() {
+	s, q := rootOf(inner)
+	recorded := p.record != nil && p.record.Interface.Ingress.Kind != ""
+	switch {
+	case led && s.ours():
 		p.Ingress, p.ingress = s, q
+	case recorded || s.ours():
+		p.Ingress.Shaper.Kind = kindIFB // damaged
+	case s.foreign():
+		p.Ingress = s
+	case led: // with the kernel's queue: to mirror, or to count
+		p.Ingress.Foreign = foreign{Kind: kindIFB, Classes: true}
 	}
 	return nil
 }

@@ -147,7 +147,10 @@ func (p *Plan) place(name string, link present, slot string, have, want stand) {
 			p.refuse(foreignQdisc(name, slot, have))
 			return
 		}
-		if have.Foreign.Classes {
+		switch {
+		case slot == slotIngress:
+			p.note("%s: clear will leave the kernel's default at %s, and not %v; others' filters stay", name, ifbName(name), have)
+		case have.Foreign.Classes:
 			p.note("%s: %v at the %s has classes or filters that cannot be put back: clear will leave the kernel's default", name, have, slot)
 		}
 	}
@@ -207,6 +210,11 @@ func (p *Plan) planMarks(d Desired, o Observed) {
 			if _, decided := uplinks[name]; !decided {
 				uplinks[name] = true
 			}
+		}
+	}
+	for _, i := range d.Interfaces {
+		if i.Kind == None && len(d.Classes) > 0 {
+			p.note("%s: kind none takes its marks away, too: classes are for a queue of ours, which goes by them; paths of an upload have a dscp of their own", i.Name)
 		}
 	}
 	maps.DeleteFunc(uplinks, func(_ string, marked bool) bool { return !marked })

@@ -55,6 +55,7 @@ func TestPlanText(t *testing.T) {
 		{Spec{Name: "eth1", Kind: "fq_codel", Up: "9mbit"}, "- dev eth1 ingress: cake bandwidth 90mbit"},
 		{Spec{Name: "eth1", Kind: "none"}, "- dev eth1 root: cake bandwidth 9mbit"},
 		{Spec{Name: "eth1", Kind: "none"}, "has no effect on the delay in the modem or dish"},
+		{Spec{Name: "eth1", Kind: "none"}, "kind none takes its marks away, too"},
 		{Spec{Name: "eth1", Kind: "cake"}, "has no effect on the delay in the modem or dish"},
 	} {
 		if got := text(t, b.plan(t, Desired{Interfaces: []Interface{must(Parse(tt.spec))}, Classes: bulk})); !strings.Contains(got, tt.want) {

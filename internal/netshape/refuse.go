@@ -105,9 +105,13 @@ func missingKind(want Interface, kind tc.Kind) Refusal {
 }
 
 func foreignQdisc(name, slot string, have stand) Refusal {
+	place := fmt.Sprintf("the %s of %s", slot, name)
+	if slot == slotIngress {
+		place += ", by way of " + ifbName(name) + ","
+	}
 	return Refusal{
 		Code: CodeForeignQdisc, Interface: name,
-		Text: fmt.Sprintf("the %s of %s is %v, which somebody else set up", slot, name, have),
+		Text: fmt.Sprintf("%s is %v, which somebody else set up", place, have),
 		Hint: "find out who did (sqm-scripts, networkd, wondershaper, a hand), or replace it with --force",
 	}
 }

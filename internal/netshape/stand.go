@@ -25,6 +25,11 @@ type foreign struct {
 	Classes bool    `json:"classes,omitempty"` // it has some, or filters: raw is not all of it
 }
 
+// qdisc is what is put back.
+func (f foreign) qdisc() tc.Qdisc {
+	return tc.Qdisc{Kind: f.Kind, Handle: f.Handle, Parent: tc.Root, Raw: f.Raw}
+}
+
 func (s stand) ours() bool    { return s.Shaper.Kind != "" }
 func (s stand) foreign() bool { return s.Foreign.Kind != "" }
 
@@ -41,6 +46,8 @@ func (s stand) String() string {
 	switch {
 	case s.ours():
 		return describe(s.Shaper)
+	case s.Foreign.Kind == kindIFB:
+		return "an ifb with the kernel's default"
 	case s.foreign():
 		return fmt.Sprintf("%s %x:", s.Foreign.Kind, s.Foreign.Handle>>16)
 	}

@@ -75,8 +75,9 @@ func ingressFilters(link int) (others int, ours []filter, err error) {
 }
 
 // DeleteIngress undoes SetIngress: it deletes our filter, the ingress qdisc if
-// there is no other filter, and the ifb. What is not there is no error, nor is
-// a link that is gone.
+// there is no other filter, and the ifb. An ifb that filters of others lead to
+// stays, with the kernel's default queue: without it they would drop all that
+// comes in. What is not there is no error, nor is a link that is gone.
 func DeleteIngress(link int, ifb string) error {
 	if err := undirect(link); err != nil && !errors.Is(err, unix.ENODEV) {
 		return doing(err, link, "stop the redirection to %s", ifb)
@@ -88,10 +89,67 @@ func DeleteIngress(link int, ifb string) error {
 	if err == nil && l.Type() != "ifb" {
 		err = fmt.Errorf("it is a %s", l.Type())
 	}
-	if err == nil {
-		err = netlink.LinkDel(l)
+	if err != nil {
+		return doing(err, link, "delete %s", ifb)
 	}
-	return doing(err, link, "delete %s", ifb)
+	led, err := Redirected(link, l.Attrs().Index)
+	switch {
+	case err != nil && !errors.Is(err, unix.ENODEV):
+		return doing(err, link, "look who uses %s", ifb)
+	case led:
+		return DeleteRoot(l.Attrs().Index)
+	}
+	return doing(netlink.LinkDel(l), link, "delete %s", ifb)
+}
+
+// RestoreIngress undoes SetIngress where the ifb was somebody else's: it deletes
+// our filter and puts q, as it was read, back at the ifb's root, whether anything
+// is led there or not. A q without a kind is the kernel's default.
+func RestoreIngress(link int, ifb string, q Qdisc) error {
+	if err := undirect(link); err != nil && !errors.Is(err, unix.ENODEV) {
+		return doing(err, link, "stop the redirection to %s", ifb)
+	}
+	to, err := ensureIfb(ifb)
+	switch {
+	case err != nil:
+		return doing(err, link, "make %s", ifb)
+	case q.Kind == "":
+		return DeleteRoot(to)
+	}
+	return RestoreRoot(to, q)
+}
+
+// Redirected reports whether a filter, whose it may be, leads what comes in by a
+// link to ifb, the index of another.
+func Redirected(link, ifb int) (bool, error) {
+	l := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: link}} // only its index counts
+	var found []netlink.Filter
+	var err error
+	for range 5 { // the list may change while it is read
+		if found, err = netlink.FilterList(l, ingressHook); !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
+		return false, nil // there is no ingress qdisc
+	}
+	return slices.ContainsFunc(found, func(f netlink.Filter) bool { return leadsTo(f, ifb) }), err
+}
+
+func leadsTo(f netlink.Filter, ifb int) bool {
+	var actions []netlink.Action
+	switch f := f.(type) {
+	case *netlink.U32:
+		actions = f.Actions
+	case *netlink.MatchAll:
+		actions = f.Actions
+	case *netlink.Flower:
+		actions = f.Actions
+	}
+	return slices.ContainsFunc(actions, func(a netlink.Action) bool {
+		m, ok := a.(*netlink.MirredAction)
+		return ok && m.Ifindex == ifb
+	})
 }
 
 func undirect(link int) error {
