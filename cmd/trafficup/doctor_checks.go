@@ -80,7 +80,9 @@ func (d *examination) checks() []doctor.Check {
 	}
 	all = append(all, d.redisChecks()...)
 	if d.edge {
-		all = append(all, localCheck("edge", func() []doctor.Finding { return doctor.Edge(os.DirFS("/")) }))
+		root := os.DirFS("/")
+		all = append(all, localCheck("edge", func() []doctor.Finding { return doctor.Edge(root) }),
+			localCheck("neighbours", func() []doctor.Finding { return d.neighbours(root) }))
 	}
 	return all
 }
