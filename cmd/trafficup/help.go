@@ -78,6 +78,7 @@ var otherExits = map[string][]string{
 	"netshape clear":     {"1         failed or not confirmed: all was taken back", refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
 	"netshape confirm":   {faultLine, "10        usage, or nothing waits for confirmation"},
 	"netshape rollback":  {faultLine, "10        usage, or nothing waits for confirmation"},
+	"netshape measure":   {faultLine, usageLine, "130, 143  SIGINT, SIGTERM"},
 	"netshape watch":     {faultLine, refusedLine},
 	"doctor":             {"1         something failed", usageLine, "130, 143  SIGINT, SIGTERM"},
 }

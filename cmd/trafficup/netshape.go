@@ -19,11 +19,12 @@ func newNetshapeCommand(sys *system, asJSON *bool) *cobra.Command {
 		Long: `Shape uplinks and mark what leaves by them: packets wait in a fair queue on this
 machine, and not in a modem or dish that knows of no fairness. plan says what would
 change and changes nothing; apply does that, and takes it back unless it is
-confirmed; clear puts back what was there before. Works without a configuration;
+confirmed; clear puts back what was there before; measure finds the rate. Works without a configuration;
 with one, flags go over netshape.interfaces. Linux only.`,
 	}
 	cmd.AddCommand(newNetshapePlanCommand(sys, asJSON), newNetshapeApplyCommand(sys, asJSON), newNetshapeStatusCommand(sys, asJSON),
-		newNetshapeConfirmCommand(sys, asJSON), newNetshapeRollbackCommand(sys, asJSON), newNetshapeClearCommand(sys, asJSON), newNetshapeWatchCommand(sys, asJSON))
+		newNetshapeConfirmCommand(sys, asJSON), newNetshapeRollbackCommand(sys, asJSON), newNetshapeClearCommand(sys, asJSON), newNetshapeWatchCommand(sys, asJSON),
+		newNetshapeMeasureCommand(sys, asJSON))
 	return cmd
 }
 

@@ -16,12 +16,18 @@ import (
 
 func newNetshapeStatusCommand(sys *system, asJSON *bool) *cobra.Command {
 	var o netshapeOptions
+	var g gaugeOptions
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show what stands, its counters, and how it differs from what was applied",
 		Long: `Read back queues, rates, counters by tin and marks, and say how what stands differs
 from what was applied. Only reads. Without --iface: the interfaces of the
-configuration and those that were shaped. The code is 0 whatever there is to see.`,
+configuration and those that were shaped. The code is 0 whatever there is to see.
+
+With --watch a line each second for one interface: its rate, what was sent and waits,
+and under load the delay to --target. Where that rises and nothing waits here, the
+rate is above the link's, which is told. A signal ends it, code 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			m, err := o.shaper(sys)
@@ -31,6 +37,12 @@ configuration and those that were shaped. The code is 0 whatever there is to see
 			s, err := o.status(sys, m)
 			if err != nil {
 				return err
+			}
+			if watch {
+				return g.followOne(sys, m, s, *asJSON)
+			}
+			if g.target != "" {
+				return usageError("give --watch, too, or leave it out", "--target is for --watch")
 			}
 			if *asJSON {
 				return writeJSON(sys, struct {
@@ -42,7 +54,26 @@ configuration and those that were shaped. The code is 0 whatever there is to see
 		},
 	}
 	o.addIfaceFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&watch, "watch", false, "look each second, until a signal comes; needs --target")
+	g.addTargetFlag(cmd.Flags(), "whose delay --watch looks at")
 	return cmd
+}
+
+// followOne follows the one interface that is shaped.
+func (g *gaugeOptions) followOne(sys *system, m *netshape.Machine, s netshape.Status, asJSON bool) error {
+	var names []string
+	for _, i := range s.Interfaces {
+		if i.Ours {
+			names = append(names, i.Name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return usageError("trafficup netshape apply", "there is nothing to watch: no interface is shaped")
+	case 1:
+		return g.follow(sys, m, names[0], asJSON)
+	}
+	return usageError("choose one with --iface: "+strings.Join(names, ", "), "--watch is for one interface at a time")
 }
 
 // status is that of the interfaces named; where none is, of those in the

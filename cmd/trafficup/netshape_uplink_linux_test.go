@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 )
 
 // uplinkBench is a network of the test's own with the uplink up0, at whose other end,
-// in another network, far answers.
+// in another network, far takes what it is sent.
 type uplinkBench struct {
 	t   *testing.T
 	dir string // of the state
@@ -82,7 +83,10 @@ func answer(there *os.File, ready chan<- net.Listener) {
 		if err != nil {
 			return
 		}
-		_ = c.Close()
+		go func() { // it ends when the other end is closed
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}()
 	}
 }
 

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// measure finds the rate that the interface is shaped to, says that it is, and
+// changes nothing; what it is given is checked before anything is sent.
+func TestNetshapeMeasure(t *testing.T) {
+	u := newUplink(t)
+	u.run(plus([]string{"apply", "--confirm-within", "0"}, at9...)...).is(0)
+	stands := u.stands()
+	for _, c := range []struct{ args, want string }{
+		{"", "no interface is named"},
+		{"--iface up0", `--target ""`},
+		{"--iface up0 --target icmp:", `--target "icmp:"`},
+		{"--iface up0 --target 10.99.0.2:443", "hint: on a machine behind the uplink: socat"},
+		{"--iface up0 --target 10.99.0.2:443 --sink 10.99.0.2:443 --max-bytes 50", `"50" is no size`},
+		{"--iface up0 --target 10.99.0.2:443 --sink 10.99.0.2:443 --max-bytes 0MB", `"0MB" is no size`},
+		{"--iface up0 --target 10.99.0.2:443 --sink 10.99.0.2:443 --for 1s", "want 3s to 10m"},
+		{"--iface up0 --target 10.99.0.2:443 --sink 10.99.0.2:443 --uploads 0", "want 1 to 64"},
+		{"--iface up9 --target 10.99.0.2:443 --sink 10.99.0.2:443", "there is no interface up9"},
+		{"--iface up0 --iface lo --target 10.99.0.2:443 --sink 10.99.0.2:443", "choose one with --iface: up0, lo"},
+	} {
+		u.run(append([]string{"measure"}, strings.Fields(c.args)...)...).is(exitUsage, c.want)
+	}
+	to := []string{"measure", "--iface", "up0", "--target", u.far, "--sink"}
+	u.run(plus(to, "10.99.0.2:1")...).is(exitFailed, "the sink did not take the upload", "socat")
+	s := u.run(plus(to, u.far, "--for", "4s", "--json")...).is(0, `"message_type":"measured"`, "the interface is shaped to 9mbit")
+	var got struct{ Rate, Proposed uint64 }
+	fatal(t, json.Unmarshal([]byte(s.stdout), &got))
+	if got.Rate < 7e6 || got.Rate > 9e6 || got.Proposed < 6e6 || got.Proposed >= got.Rate {
+		t.Error(s.stdout)
+	}
+	p := u.start(plus(to, u.far)...)
+	u.soon("the beginning", func() bool { return strings.Contains(p.said(), "measuring up0") })
+	time.Sleep(200 * time.Millisecond) // between the word and the first packet there is nothing to be seen
+	fatal(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if _ = p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != 143 {
+		t.Error(p.said())
+	}
+	if u.stands() != stands {
+		t.Error(u.stands())
+	}
+}
+
+// status --watch tells of each second, and ends with a signal.
+func TestNetshapeStatusWatch(t *testing.T) {
+	u := newUplink(t)
+	u.run("status", "--watch", "--target", u.far).is(exitUsage, "no interface is shaped")
+	u.run(plus([]string{"apply", "--confirm-within", "0"}, at9...)...).is(0)
+	u.run("status", "--watch").is(exitUsage, "--target")
+	u.run("status", "--target", u.far).is(exitUsage, "--target is for --watch")
+	u.sh("ip link set lo up")
+	u.run("status", "--watch", "--target", "127.0.0.1:1").is(exitFailed, "another uplink would be measured")
+	p := u.start("status", "--watch", "--target", u.far)
+	q := u.start("status", "--watch", "--target", u.far, "--json")
+	u.soon("a delay", func() bool {
+		return strings.Contains(p.said(), "up0  rate 9mbit  sent ") && strings.Contains(p.said(), "  delay ")
+	})
+	u.soon("a reading", func() bool {
+		return strings.Contains(q.said(), `{"message_type":"status","interface":"up0","rate":9000000,`)
+	})
+	for _, p := range []*running{p, q} {
+		fatal(t, p.cmd.Process.Signal(syscall.SIGINT))
+		if err := p.cmd.Wait(); err != nil {
+			t.Error(err, p.said())
+		}
+	}
+}
+
+// watch of an interface without a configuration goes on with what was confirmed,
+// writes metrics, and ends well with a rate that it may change.
+func TestNetshapeWatchKept(t *testing.T) {
+	u := newUplink(t)
+	u.run("watch", "--iface", "up0").is(exitUsage, "there is no rate for up0", "--up")
+	u.apply(at9...)
+	u.run("confirm").is(0)
+	u.run("watch", "--iface", "up0", "--iface", "up1").is(exitUsage, "there is no rate for up1")
+	u.run("watch", "--iface", "up0", "--min", "2mbit").is(exitUsage, "are for --autorate")
+	u.run("watch", "--iface", "up0", "--autorate", "--target", u.far).is(exitUsage, "--min: ")
+	u.sh("tc qdisc del dev up0 root")
+	file := filepath.Join(t.TempDir(), "netshape.prom")
+	p := u.start("watch", "--iface", "up0", "--metrics-file", file, "--autorate", "--min", "2mbit", "--target", u.far)
+	q := u.start("watch", "--iface", "up0", "--metrics-file", "/nonexistent/netshape.prom")
+	lost := u.start("watch", "--iface", "up0", "--autorate", "--min", "2mbit", "--target", "127.0.0.1:1")
+	u.soon("what was confirmed", func() bool { return strings.Contains(u.stands(), "htb 7a51:") })
+	u.soon("metrics", func() bool {
+		text, _ := os.ReadFile(file)
+		return strings.Contains(string(text), `trafficup_netshape_interface_present{interface="up0"} 1`)
+	})
+	u.soon("word of a file that cannot be", func() bool { return strings.Contains(q.said(), "trafficup: failed: save metrics: ") })
+	u.soon("word of a target that cannot be", func() bool { return strings.Contains(lost.said(), "trafficup: up0: rate: target 127.0.0.1:1: ") })
+	u.soon("the sign of who fits the rate", func() bool { _, err := os.Stat(filepath.Join(u.dir, "steered:up0.json")); return err == nil })
+	for _, p := range []*running{p, q, lost} {
+		fatal(t, p.cmd.Process.Signal(syscall.SIGTERM))
+		if err := p.cmd.Wait(); err != nil {
+			t.Error(err, p.said())
+		}
+	}
+	if _, err := os.Stat(filepath.Join(u.dir, "steered:up0.json")); err == nil {
+		t.Error("it still says that the rate is lower on purpose")
+	}
+	u.run("status").is(0, "htb rate 9mbit")
+}
