@@ -56,4 +56,4 @@ night:
 SET ?= all
 .PHONY: linklab
 linklab:
-	go test ./test/linklab -run '^TestLinks$$' -v -count=1 -timeout 15m -linklab.profiles=$(SET) -linklab.limit=10m
+	go test ./test/linklab -run '^TestLinks$$' -v -count=1 -timeout 15m -linklab.profiles=$(SET) -linklab.limit=10m -linklab.strict

@@ -14,7 +14,8 @@ type shared struct {
 	Ceiling   float64     `json:"ceiling,omitzero"`
 	Uploaders int         `json:"uploaders,omitzero"` // that shared it last
 	Expired   int64       `json:"calls_unused,omitzero"`
-	Uplink    string      `json:"own_uplink,omitzero"` // what is wrong with it
+	Uplink    string      `json:"own_uplink,omitzero"`     // what is wrong with it
+	Unsent    int64       `json:"latencies_lost,omitzero"` // of calls
 }
 
 // limited tells that one ceiling was shared.
@@ -32,7 +33,7 @@ func (s *sharing) report() *shared {
 	if s == nil || s.client == nil {
 		return nil
 	}
-	r := &shared{Calls: sharedCalls(s.client.Calls())}
+	r := &shared{Calls: sharedCalls(s.client.Calls()), Unsent: s.latency.Dropped()}
 	if err := s.client.Paused(); err != nil {
 		r.Away = printable(err.Error())
 	}

@@ -3,6 +3,7 @@
 package linklab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 const (
 	kernel  = "linux.uml"
 	modules = "/usr/lib/uml/modules" // holds one directory for each kernel release
+	grace   = 3 * time.Second        // that a kernel has to end in once it has halted
 )
 
 // Missing returns what has to be installed before [Boot] can work, or nil.
@@ -44,16 +46,20 @@ func Missing() error {
 // The guest sees the machine's files read-only; to write, init mounts a hostfs
 // of its own. dir, a path without blanks, takes what belongs to the kernel while
 // it runs. When ctx ends, the kernel is killed; one whose init dies without having
-// switched it off hangs until then. No process is left either way, nor when this
-// process dies.
+// switched it off hangs until then. One that has said that it halted is killed when
+// it is not gone soon, and that is no error. No process is left either way, nor when
+// this process dies.
 func Boot(ctx context.Context, console io.Writer, dir, init string, args ...string) error {
-	cmd := exec.CommandContext(ctx, kernel, append([]string{
+	off, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := &watchedConsole{Writer: console, halted: func() { time.AfterFunc(grace, cancel) }}
+	cmd := exec.CommandContext(off, kernel, append([]string{
 		"mem=1G", "rootfstype=hostfs", "rootflags=/", "ro", "quiet",
 		"con=null", "con0=null,fd:1", "uml_dir=" + dir, "umid=kernel",
 		"root=98:0", "console=tty0", // when not said here, they are put behind args
 		"init=" + init, "--",
 	}, args...)...)
-	cmd.Stdout, cmd.Stderr = console, console
+	cmd.Stdout, cmd.Stderr = out, out
 	// The guest's memory is a file without a name there; /dev/shm would be the
 	// default and is often too small in a container.
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir}
@@ -68,13 +74,32 @@ func Boot(ctx context.Context, console io.Writer, dir, init string, args ...stri
 		hurry(cmd.Process.Pid)
 		err = cmd.Wait()
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w (%w)", ctx.Err(), err)
-		}
-		return fmt.Errorf("%s: %w", kernel, err)
+	if err == nil || out.seen && ctx.Err() == nil {
+		return nil
 	}
-	return nil
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w (%w)", ctx.Err(), err)
+	}
+	return fmt.Errorf("%s: %w", kernel, err)
+}
+
+// watchedConsole calls halted once when the kernel has said that it halted. After
+// that it only has to end its processes, at which it hangs now and then.
+type watchedConsole struct {
+	io.Writer
+	halted func()
+	line   []byte // the last one, as far as it is there
+	seen   bool
+}
+
+func (c *watchedConsole) Write(p []byte) (int, error) {
+	c.line = append(c.line, p...)
+	if !c.seen && bytes.Contains(c.line, []byte("reboot: System halted")) {
+		c.seen = true
+		c.halted()
+	}
+	c.line = c.line[bytes.LastIndexByte(c.line, '\n')+1:]
+	return c.Writer.Write(p)
 }
 
 // hurry lets a kernel run before everything else on the machine, where that is

@@ -28,6 +28,24 @@ func TestBootIsKilled(t *testing.T) {
 	}
 }
 
+// TestBootEndsWithTheGuest holds that a kernel that halts and yet does not end costs
+// neither the result nor the time of the test. A script stands in for it.
+func TestBootEndsWithTheGuest(t *testing.T) {
+	wanted(t)
+	dir := t.TempDir()
+	script := "#!/bin/sh\nprintf 'reboot: Sys'; sleep 0.1; echo 'tem halted'; sleep 1000; : " + dir
+	if err := os.WriteFile(filepath.Join(dir, kernel), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if err := Boot(t.Context(), io.Discard, dir, "/bin/true"); err != nil {
+		t.Error(err)
+	}
+	if left := processesWith(t, dir); len(left) > 0 {
+		t.Errorf("processes left: %q", left)
+	}
+}
+
 // processesWith returns the command lines that hold text.
 func processesWith(t *testing.T, text string) (found []string) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
