@@ -31,6 +31,7 @@ type system struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	terminal       bool             // stderr is a terminal that can move its cursor
+	typing         bool             // stdin is one
 	hangups        <-chan os.Signal // each asks to read the configuration again; nil: none come
 	// soft ends with the first signal, hard with the second; signal is the
 	// number of the first one, 0 while there was none.
@@ -74,6 +75,7 @@ func realSystem() system {
 		args: os.Args[1:], environ: os.Environ(), hangups: hangups,
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+		typing:   term.IsTerminal(int(os.Stdin.Fd())),
 		soft:     soft, hard: hard, signal: got, graceful: graceful,
 		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}
