@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -28,6 +29,9 @@ type uplinkBench struct {
 func newUplink(t *testing.T) *uplinkBench {
 	t.Helper()
 	for _, tool := range []string{"tc", "nft", "ip"} {
+		if tool == "nft" && inLab() {
+			continue
+		}
 		if _, err := exec.LookPath(tool); err != nil {
 			needs(t, tool)
 		}
@@ -116,6 +120,21 @@ func needs(t *testing.T, what string) {
 	t.Skip("this needs " + what)
 }
 
+// lab is set in the kernel of the link lab, which has cake and no nftables, to the
+// program that is tried there.
+const lab = "TRAFFICUP_LINKLAB"
+
+func inLab() bool { return os.Getenv(lab) != "" }
+
+// needLab skips a test that the link lab runs in a kernel of its own (TestShapers of
+// test/linklab), unless it is there.
+func needLab(t *testing.T) {
+	t.Helper()
+	if !inLab() {
+		t.Skip("needs cake and netem: TestShapers in test/linklab runs it")
+	}
+}
+
 // shaping is a command that ended.
 type shaping struct {
 	t              *testing.T
@@ -125,7 +144,7 @@ type shaping struct {
 }
 
 func (u *uplinkBench) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", append([]string{"netshape"}, args...)...)
+	cmd := exec.Command(cmp.Or(os.Getenv(lab), "/proc/self/exe"), append([]string{"netshape"}, args...)...)
 	cmd.Dir = u.t.TempDir()
 	cmd.Env = []string{"HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH"), "NOTIFY_SOCKET=" + os.Getenv("NOTIFY_SOCKET")}
 	return cmd
@@ -177,7 +196,11 @@ var passing = regexp.MustCompile(`direct_packets_stat \d+|packets \d+ bytes \d+`
 // stands is all that nft and tc list.
 func (u *uplinkBench) stands() string {
 	u.t.Helper()
-	return passing.ReplaceAllString(u.sh("nft list ruleset; tc qdisc show; tc class show dev up0; tc filter show dev up0; tc filter show dev up0 ingress; ip -o link | cut -d: -f2"), "")
+	rules := "nft list ruleset"
+	if inLab() {
+		rules = "true"
+	}
+	return passing.ReplaceAllString(u.sh(rules+"; tc qdisc show; tc class show dev up0; tc filter show dev up0; tc filter show dev up0 ingress; ip -o link | cut -d: -f2"), "")
 }
 
 // soon waits for what another process does.

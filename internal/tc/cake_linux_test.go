@@ -1,6 +1,7 @@
 package tc
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -153,15 +154,17 @@ func TestRestore(t *testing.T) {
 	needLab(t)
 	inNamespace(t)
 	a, _ := pair(t)
+	moving := regexp.MustCompile(`bandwidth \w+ autorate-ingress`) // by itself, with each packet
+	show := func() string { return moving.ReplaceAllString(tc(t, "qdisc", "show", "dev", "a"), "autorate-ingress") }
 	for _, args := range []string{
 		"cake bandwidth 7mbit diffserv3 nat wash rtt 33ms overhead 44 mpu 64", "cake bandwidth 7mbit autorate-ingress raw",
 		"fq_codel limit 300 flows 32 target 7ms interval 70ms noecn", "tbf rate 5mbit burst 20kb limit 100kb",
 	} {
 		tc(t, strings.Fields("qdisc replace dev a root handle 11: "+args)...)
-		is, before := root(t, a), tc(t, "qdisc", "show", "dev", "a")
+		is, before := root(t, a), show()
 		ok(t, SetRoot(a, cake(Cake{Rate: 9e6})))
 		ok(t, RestoreRoot(a, is))
-		if after := tc(t, "qdisc", "show", "dev", "a"); after != before {
+		if after := show(); after != before {
 			t.Errorf("there was\n%sis\n%s", before, after)
 		}
 		ok(t, DeleteRoot(a))

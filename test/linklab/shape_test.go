@@ -14,19 +14,20 @@ import (
 	"time"
 )
 
-// TestShapers runs the tests of internal/tc that need cake, fq_codel and netem,
-// each row in a kernel of its own.
+// TestShapers runs the tests that need cake, fq_codel and netem, each row in a
+// kernel of its own.
 func TestShapers(t *testing.T) {
 	wanted(t)
 	dir := t.TempDir()
 	const limit = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), limit+time.Minute)
 	defer cancel()
-	guest, err := Build(ctx, dir, "guest", "trafficup/test/linklab/guest")
-	if err != nil {
-		t.Fatal(err)
+	guest := build(t, dir)
+	for _, row := range Shapes() {
+		for _, s := range row {
+			buildTests(ctx, t, filepath.Join(dir, s.Tests()), "trafficup/"+s.Package)
+		}
 	}
-	buildTests(ctx, t, filepath.Join(dir, "tc.test"), "trafficup/internal/tc")
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	got := map[string]ShapeRun{}
@@ -69,9 +70,12 @@ func checkShape(t *testing.T, r ShapeRun) {
 	}
 }
 
-// buildTests compiles the tests of a package to a static program.
+// buildTests compiles the tests of a package to a static program, once.
 func buildTests(ctx context.Context, t *testing.T, path, pkg string) {
 	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

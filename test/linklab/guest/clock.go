@@ -27,7 +27,7 @@ import (
 func one(ctx context.Context, bin, name string) any {
 	for _, row := range linklab.Shapes() {
 		if i := slices.IndexFunc(row, func(s linklab.Shape) bool { return s.Name == name }); i >= 0 {
-			return playShape(ctx, filepath.Join(filepath.Dir(bin), "tc.test"), row[i])
+			return playShape(ctx, bin, row[i])
 		}
 	}
 	for _, row := range linklab.Clocks() {
