@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,10 +39,11 @@ func newConfigInitCommand(sys *system) *cobra.Command {
 	}
 }
 
-// addQuietOptions gives a command every option of a run, without filling its help.
+// addQuietOptions gives a command every option, without filling its help.
 func addQuietOptions(cmd *cobra.Command) {
 	addConfigFlags(cmd.Flags())
-	addOptionFlags(cmd.Flags(), allOptions, allOptions)
+	all := append(slices.Clone(allOptions), "netshape")
+	addOptionFlags(cmd.Flags(), all, all)
 }
 
 func newConfigCheckCommand(sys *system, asJSON *bool) *cobra.Command {

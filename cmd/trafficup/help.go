@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,9 @@ func flagGroups(cmd *cobra.Command) string {
 	groups := map[string]*pflag.FlagSet{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		section := strings.Join(f.Annotations["section"], "")
+		if !slices.Contains(allOptions, section) {
+			section = ""
+		}
 		if groups[section] == nil {
 			groups[section] = pflag.NewFlagSet("", pflag.ContinueOnError)
 		}

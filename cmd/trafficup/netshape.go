@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trafficup/internal/config"
 	"trafficup/internal/netshape"
 )
 
@@ -33,6 +34,7 @@ type netshapeOptions struct {
 	dir                               string
 	ifaces                            []string
 	kind, up, down, profile, diffserv string
+	ackFilter, rtt, overhead          string
 	force                             bool
 	within                            time.Duration
 	targets                           []string
@@ -50,7 +52,7 @@ func (o *netshapeOptions) addIfaceFlags(fs *pflag.FlagSet) {
 
 // addRateFlags adds the flags that say what an interface shall be like.
 func (o *netshapeOptions) addRateFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.kind, "kind", "", "its queue: cake, fq_codel (below an htb) or none (default cake)")
+	fs.StringVar(&o.kind, "kind", "", "its queue: cake, fq_codel (below an htb) or none, with which classes are marked and nothing is shaped (default cake)")
 	fs.StringVar(&o.up, "up", "", "`RATE` of what goes out, below what the uplink carries: 9mbit, \"90% of 10mbit\", or unlimited, which has no effect on the delay in the modem or dish")
 	fs.StringVar(&o.down, "down", "", "`RATE` of what comes in; left alone without")
 	fs.StringVar(&o.profile, "profile", "", "what the link is: leo, geo or lte")
@@ -61,6 +63,9 @@ func (o *netshapeOptions) addRateFlags(fs *pflag.FlagSet) {
 func (o *netshapeOptions) addApplyFlags(fs *pflag.FlagSet) {
 	o.addIfaceFlags(fs)
 	o.addRateFlags(fs)
+	fs.StringVar(&o.rtt, "rtt", "", "`TIME` to the servers and back, 1ms to 10s; 0s: the profile's, or 100ms")
+	fs.StringVar(&o.overhead, "overhead", "", "`BYTES` that the link adds to each packet, for cake; 38 is that of Ethernet (default: the profile's)")
+	fs.StringVar(&o.ackFilter, "ack-filter", "", "whether cake thins out acks: on, off, aggressive or auto, which does where --down is over ten times --up (default auto)")
 	fs.BoolVar(&o.force, "force", false, "replace what others set up")
 	o.addConfirmFlags(fs, time.Minute)
 }
@@ -124,16 +129,13 @@ func (o *netshapeOptions) desired(c Config) (d netshape.Desired, err error) {
 		return d, usageError("give --iface NAME, or netshape.interfaces in the configuration", "no interface is named")
 	}
 	for _, name := range names {
-		spec := netshape.Spec{Name: name}
-		for _, i := range c.Netshape.Interfaces {
-			if i.Name == name {
-				if spec, err = specOf(i); err != nil {
-					return d, usageError("trafficup config check", "%w", err)
-				}
-			}
+		said := c.shaped(name)
+		said.Name = name
+		spec, err := specOf(said)
+		if err != nil {
+			return d, usageError("trafficup config check", "%w", err)
 		}
-		o.over(&spec)
-		i, err := parseInterface(spec)
+		i, err := o.parse(spec)
 		if err != nil {
 			return d, usageError("for example: trafficup netshape plan --iface "+quoted(name)+" --kind cake --up 9mbit", "%w", err)
 		}
@@ -143,19 +145,37 @@ func (o *netshapeOptions) desired(c Config) (d netshape.Desired, err error) {
 	return d, err
 }
 
+// parse is what the flags make of a spec of the configuration.
+func (o *netshapeOptions) parse(s netshape.Spec) (netshape.Interface, error) {
+	if err := o.over(&s); err != nil {
+		return netshape.Interface{}, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return parseInterface(s)
+}
+
 // over puts the flags over a spec of the configuration.
-func (o *netshapeOptions) over(s *netshape.Spec) {
+func (o *netshapeOptions) over(s *netshape.Spec) (err error) {
+	// What the configuration says of another kind is left out; what a flag says is refused.
 	if o.kind == netshape.None {
-		s.Up, s.Down = "", "" // the configuration's; a flag's is refused
+		s.Up, s.Down = "", ""
+	}
+	if o.kind != "" && o.kind != netshape.KindCake {
+		s.Overhead, s.AckFilter = nil, ""
 	}
 	for _, f := range []struct {
 		to   *string
 		flag string
-	}{{&s.Kind, o.kind}, {&s.Up, o.up}, {&s.Down, o.down}, {&s.Profile, o.profile}, {&s.Diffserv, o.diffserv}} {
+	}{{&s.Kind, o.kind}, {&s.Up, o.up}, {&s.Down, o.down}, {&s.Profile, o.profile}, {&s.Diffserv, o.diffserv}, {&s.AckFilter, o.ackFilter}} {
 		if f.flag != "" {
 			*f.to = f.flag
 		}
 	}
+	if o.rtt != "" {
+		if s.RTT, err = config.ParseDuration(o.rtt); err != nil {
+			return fmt.Errorf("rtt %q: %w", o.rtt, err)
+		}
+	}
+	return setOverhead(s, o.overhead)
 }
 
 // parseInterface is netshape.Parse for people, who may leave out the kind but not

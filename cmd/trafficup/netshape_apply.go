@@ -59,6 +59,7 @@ other end has to answer, too.`,
 			if err != nil {
 				return err
 			}
+			o.within = sys.config.Netshape.ConfirmWithin
 			return o.carryOut(sys, m, p, *asJSON)
 		},
 	}
@@ -105,11 +106,7 @@ func (o *netshapeOptions) proposal(sys *system) (m *netshape.Machine, p netshape
 	if m, err = o.shaper(sys); err != nil {
 		return nil, p, err
 	}
-	var names []string
-	for _, i := range d.Interfaces {
-		names = append(names, i.Name)
-	}
-	seen, err := m.Observe(names...)
+	seen, err := m.Observe(d.Names()...)
 	if err == nil {
 		err = m.Collide(&seen, d)
 	}
@@ -121,10 +118,10 @@ func (o *netshapeOptions) proposal(sys *system) (m *netshape.Machine, p netshape
 
 // carryOut does what p says, and sees to its confirmation.
 func (o *netshapeOptions) carryOut(sys *system, m *netshape.Machine, p netshape.Plan, asJSON bool) error {
-	if o.within < 0 {
-		return usageError("", "--confirm-within %s: write a time such as 60s, or 0 for no confirmation", o.within)
-	}
-	if o.within == 0 && len(o.targets) > 0 {
+	switch {
+	case len(o.targets) == 0 && o.within > 0:
+		o.targets = sys.config.Netshape.Targets
+	case len(o.targets) > 0 && o.within == 0:
 		return usageError("give --confirm-within 60s, too, or leave out --target", "--target: there is nothing to confirm with --confirm-within 0")
 	}
 	if err := refusal(p.Refusals); err != nil {

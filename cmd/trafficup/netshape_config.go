@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 
 	"trafficup/internal/config"
@@ -16,14 +17,33 @@ func specOf(i config.ShapedInterface) (netshape.Spec, error) {
 		Name: i.Name, Kind: i.Kind, Up: i.Up, Down: i.Down,
 		Profile: i.Profile, Diffserv: i.Diffserv, AckFilter: i.AckFilter, RTT: i.RTT,
 	}
-	if i.Overhead != "" {
-		n, err := strconv.Atoi(i.Overhead)
-		if err != nil {
-			return s, fmt.Errorf("%s: overhead %q: want a number of bytes", i.Name, i.Overhead)
-		}
-		s.Overhead = &n
+	if err := setOverhead(&s, i.Overhead); err != nil {
+		return s, fmt.Errorf("%s: %w", i.Name, err)
 	}
 	return s, nil
+}
+
+// setOverhead reads a number of bytes; "" leaves s as it is.
+func setOverhead(s *netshape.Spec, text string) error {
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return fmt.Errorf("overhead %q: want a number of bytes", text)
+	}
+	s.Overhead = &n
+	return nil
+}
+
+// shaped is what the configuration says of an interface; the zero value: nothing.
+func (c Config) shaped(name string) config.ShapedInterface {
+	for _, i := range c.Netshape.Interfaces {
+		if i.Name == name {
+			return i
+		}
+	}
+	return config.ShapedInterface{}
 }
 
 // trafficClasses are the classes of the configuration. Users are looked up.
@@ -63,11 +83,7 @@ func (c Config) checkNetshape() {
 	seen := map[string]bool{}
 	for n, i := range c.Netshape.Interfaces {
 		at := fmt.Sprintf("netshape.interfaces[%d]", n)
-		spec, err := specOf(i)
-		if err == nil {
-			_, err = parseInterface(spec)
-		}
-		if err != nil {
+		if err := checkInterface(i); err != nil {
 			c.Fault(at, "%v", err)
 		}
 		if seen[i.Name] {
@@ -86,4 +102,42 @@ func (c Config) checkNetshape() {
 	if _, err := parseMask(c.Netshape.Mask); err != nil {
 		c.Fault("netshape.mask", "%s: %v", c.Netshape.Mask, err)
 	}
+	for n, target := range c.Netshape.Targets {
+		if _, _, err := net.SplitHostPort(target); err != nil {
+			c.Fault(fmt.Sprintf("netshape.targets[%d]", n), "%q: want HOST:PORT", target)
+		}
+	}
+	if addr := c.Netshape.MetricsListen; addr != "" {
+		if err := checkListen(addr); err != nil {
+			c.Fault("netshape.metrics_listen", "%q: want HOST:PORT, such as 127.0.0.1:9477", addr)
+		}
+	}
+}
+
+// checkInterface finds the mistakes in what the configuration says of an interface.
+func checkInterface(i config.ShapedInterface) error {
+	spec, err := specOf(i)
+	if err != nil {
+		return err
+	}
+	parsed, err := parseInterface(spec)
+	if err != nil {
+		return err
+	}
+	if i.Target != "" && !isTarget(i.Target) {
+		return fmt.Errorf("%s: target %q: want HOST:PORT or icmp:HOST", i.Name, i.Target)
+	}
+	if i.AutorateMin == "" {
+		return nil
+	}
+	lowest, err := netshape.ParseRate(i.AutorateMin)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: autorate_min: %w", i.Name, err)
+	case i.Target == "":
+		return fmt.Errorf("%s: autorate_min needs a target, whose delay it goes by", i.Name)
+	case lowest >= parsed.Up:
+		return fmt.Errorf("%s: autorate_min %s: want less than up", i.Name, i.AutorateMin)
+	}
+	return nil
 }

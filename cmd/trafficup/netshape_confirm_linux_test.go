@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,14 +60,22 @@ func TestNetshapeConfirm(t *testing.T) {
 // Targets that answer as before confirm; those that a rate drowns do not.
 func TestNetshapeTargets(t *testing.T) {
 	u := newUplink(t)
+	u.targets("fq_codel", "htb")
+}
+
+// targets applies kind, whose queue is a root.
+func (u *uplinkBench) targets(kind, root string) {
+	t := u.t
 	before := u.stands()
-	drown := []string{"apply", "--iface", "up0", "--kind", "fq_codel", "--up", "8kbit", "--confirm-within", "4s", "--target", u.far}
+	drown := []string{"apply", "--iface", "up0", "--kind", kind, "--up", "8kbit", "--confirm-within", "4s", "--target", u.far}
 	u.run(drown...).is(exitFailed, "not confirmed: 0 of 1 targets answer", "all was taken back")
 	if u.stands() != before {
 		t.Error(u.stands())
 	}
-	u.run(plus([]string{"apply", "--target", u.far}, at9...)...).is(0, "the targets answer as before, confirmed")
-	u.run("status").is(0, "htb rate 9mbit")
+	u.run("apply", "--iface", "up0", "--kind", kind, "--up", "9mbit", "--target", u.far).is(0, "the targets answer as before, confirmed")
+	if q := u.status()["up0"].Root; string(q.Kind) != root || q.Rate != 9e6 {
+		t.Errorf("%+v", q)
+	}
 }
 
 // A signal takes back what is not confirmed yet, at once.
@@ -86,9 +96,12 @@ func TestNetshapeApplyStopped(t *testing.T) {
 
 // A kill -9 of all that belongs to the apply leaves the process that takes back.
 func TestNetshapeApplyKilled(t *testing.T) {
-	u := newUplink(t)
-	before := u.stands()
-	p := u.start("apply", "--iface", "up0", "--kind", "fq_codel", "--up", "8kbit", "--confirm-within", "3s", "--target", u.far)
+	newUplink(t).killed("fq_codel")
+}
+
+func (u *uplinkBench) killed(kind string) {
+	t, before := u.t, u.stands()
+	p := u.start("apply", "--iface", "up0", "--kind", kind, "--up", "8kbit", "--confirm-within", "3s", "--target", u.far)
 	u.soon("the rate", func() bool { return strings.Contains(u.stands(), "8Kbit") })
 	fatal(t, syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL))
 	_ = p.cmd.Wait()
@@ -96,6 +109,44 @@ func TestNetshapeApplyKilled(t *testing.T) {
 	u.soon("what was there before", func() bool { return u.stands() == before })
 	t.Logf("taken back %s after the kill", time.Since(begin).Round(100*time.Millisecond))
 	u.run("status").is(0, "rolled back 1 times")
+}
+
+// The process that would take back ends soon after the confirmation, also if it
+// starts later than that, and leaves nothing behind in the directory of the state.
+func TestNetshapeRearguardEnds(t *testing.T) {
+	u := newUplink(t)
+	id := u.apply(plus(at9, "--confirm-within", "60s")...)
+	if !runs(id) {
+		t.Error("nobody would take it back")
+	}
+	u.run("confirm", id).is(0)
+	u.run("clear").is(0)
+	u.soon("the end of the other process", func() bool { return !runs(id) })
+	left, err := os.ReadDir(u.dir)
+	fatal(t, err)
+	if len(left) != 2 || left[0].Name() != "apply:lock" || left[1].Name() != "kept" {
+		t.Errorf("left behind: %v", left)
+	}
+	for _, id := range []string{"tooearly", "dirgone2"} { // neither waits any more when its process comes
+		p := u.start("rollback", id, "--after", "1h")
+		u.soon("the end of a process for nothing", func() bool { return !runs(id) })
+		if err := p.cmd.Wait(); err != nil || p.said() != "" {
+			t.Error(id, err, p.said())
+		}
+		if _, err := os.Stat(u.dir); id == "dirgone2" && err == nil {
+			t.Error("the directory of the state is there again")
+		}
+		fatal(t, os.RemoveAll(u.dir))
+	}
+}
+
+// runs reports whether there is a process with word in its command line.
+func runs(word string) bool {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // only a bad pattern is an error
+	return slices.ContainsFunc(files, func(f string) bool {
+		line, _ := os.ReadFile(f) // one that ended is none
+		return bytes.Contains(line, []byte(word))
+	})
 }
 
 // running is a command that goes on, in a process group of its own.
@@ -171,7 +222,11 @@ func TestNetshapeByConfiguration(t *testing.T) {
 	u.sh("nft flush ruleset")
 	u.run("status").is(0, "marks    drift: the table is gone")
 	u.run(now...).is(0, "1 to add")
-	u.run(append(now, "--iface", "up0", "--kind", "none")...).is(0, "- dev up0 root", "- dev up0 ingress", "- nft table")
+	u.run(append(now, "--iface", "up0", "--kind", "none")...).is(0, "- dev up0 root", "- dev up0 ingress", "shapes nothing: that has no effect on the delay", "2 to remove")
+	if s := u.run("status").is(0, "mark_post     bulk", "noqueue"); strings.Contains(s.stdout, "drift") {
+		t.Error(s.stdout)
+	}
+	u.run("clear").is(0, "- nft table")
 	if after := u.stands(); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
 	}

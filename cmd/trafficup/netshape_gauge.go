@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"trafficup/internal/config"
 	"trafficup/internal/netshape"
 )
 
@@ -16,17 +18,49 @@ import (
 type gaugeOptions struct {
 	target   string
 	autorate bool
+	fixed    bool // --autorate=false
 	min      string
 }
 
 func (g *gaugeOptions) addTargetFlag(fs *pflag.FlagSet, use string) {
-	fs.StringVar(&g.target, "target", "", "`HOST:PORT` behind the uplink, or icmp:HOST, "+use)
+	fs.StringVar(&g.target, "target", "", "`HOST:PORT` behind the uplink, or icmp:HOST, "+use+" (default: the interface's target in the configuration)")
 }
 
 func (g *gaugeOptions) addAutorateFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&g.autorate, "autorate", false, "fit the rate of what goes out to the link: cut it when load raises the delay to --target, and let it back; of one interface; needs --min")
-	fs.StringVar(&g.min, "min", "", "`RATE` that --autorate does not go below; what was applied is the highest")
+	fs.BoolVar(&g.autorate, "autorate", false, "fit the rate of what goes out to the link: cut it when load raises the delay to --target, and let it back; of one interface; needs --min and --target (default: where the interface has autorate_min in the configuration)")
+	fs.StringVar(&g.min, "min", "", "`RATE` that --autorate does not go below; what was applied is the highest (default: the interface's autorate_min)")
 	g.addTargetFlag(fs, "whose delay --autorate goes by")
+}
+
+// over are the flags over what the configuration says of an interface.
+func (g gaugeOptions) over(i config.ShapedInterface) gaugeOptions {
+	g.target, g.min = cmp.Or(g.target, i.Target), cmp.Or(g.min, i.AutorateMin)
+	g.autorate = g.autorate || i.AutorateMin != "" && !g.fixed
+	return g
+}
+
+// gauges are of those of names whose rate is to be fitted to the link.
+func (g gaugeOptions) gauges(c Config, names []string) (all []netshape.Gauge, err error) {
+	given := g.autorate || g.target != "" || g.min != ""
+	if given && len(names) != 1 {
+		return nil, usageError("choose one with --iface: "+strings.Join(names, ", "), "--autorate, --min and --target are for one interface at a time")
+	}
+	for _, name := range names {
+		at := g.over(c.shaped(name))
+		if !at.autorate {
+			continue
+		}
+		gauge, err := at.gauge(name)
+		if err != nil {
+			return nil, err
+		}
+		gauge.Probe = lateProbe(at.target, name)
+		all = append(all, gauge)
+	}
+	if given && len(all) == 0 {
+		return nil, usageError("give --autorate, too, or leave them out", "--target and --min are for --autorate")
+	}
+	return all, nil
 }
 
 // gauge is what the flags ask for at an interface. It has no probe yet.
@@ -36,7 +70,7 @@ func (g *gaugeOptions) gauge(name string) (netshape.Gauge, error) {
 		return gauge, err
 	}
 	if g.autorate {
-		lowest, err := netshape.ParseRate(g.min, 0)
+		lowest, err := netshape.ParseRate(g.min)
 		if err != nil {
 			return gauge, usageError("give the least that the link carries in a bad hour, such as --min 2mbit", "--min: %w", err)
 		}
@@ -65,6 +99,7 @@ func lateProbe(target, name string) netshape.Probe {
 
 // follow shows readings until a signal comes or nobody reads them any more.
 func (g *gaugeOptions) follow(sys *system, m *netshape.Machine, name string, asJSON bool) error {
+	g.target = cmp.Or(g.target, sys.config.shaped(name).Target)
 	gauge, err := g.gauge(name)
 	if err != nil {
 		return err

@@ -109,3 +109,75 @@ func TestNetshapeWatchKept(t *testing.T) {
 	}
 	u.run("status").is(0, "htb rate 9mbit")
 }
+
+// Each interface is kept by the configuration if it is there, else as it was
+// confirmed; flags go over all that are named.
+func TestNetshapeWatchMixed(t *testing.T) {
+	u := newUplink(t)
+	u.sh("ip link add up1 type veth peer name far1; ip link set up1 up")
+	file := filepath.Join(t.TempDir(), "trafficup.yaml")
+	fatal(t, os.WriteFile(file, []byte("netshape: {interfaces: [{name: up0, kind: fq_codel, up: 7mbit}], classes: [{name: bulk, match: {ports: [443]}}]}\n"), 0o600))
+	u.apply("--iface", "up0", "--iface", "up1", "--kind", "fq_codel", "--up", "5mbit")
+	u.run("confirm").is(0)
+	both := []string{"watch", "--config", file, "--iface", "up0", "--iface", "up1"}
+	u.run(plus(both, "--iface", "up2")...).is(exitUsage, "there is no rate for up2:")
+	for _, c := range []struct {
+		args, up0, up1 string
+	}{
+		{"", "7mbit", "5mbit"},
+		{"--kind fq_codel --up 6mbit", "6mbit", "6mbit"},
+	} {
+		u.sh("rm -f " + u.dir + "/*.json; tc qdisc del dev up0 root; tc qdisc del dev up1 root") // as a reboot does
+		p := u.start(append(both, strings.Fields(c.args)...)...)
+		u.soon("both rates", func() bool { return strings.Count(p.said(), ": applied: set up") == 2 })
+		u.run("status", "--iface", "up0").is(0, "htb rate "+c.up0)
+		u.run("status", "--iface", "up1").is(0, "htb rate "+c.up1)
+		u.run("status").is(0, "classify_out  bulk")
+		p.ends(t)
+	}
+}
+
+// Who fits which rate, who is asked and where metrics go can all be written down:
+// the unit needs no flags. A flag goes over that.
+func TestNetshapeWatchConfigured(t *testing.T) {
+	u := newUplink(t)
+	u.sh("ip link add up1 type veth peer name far1; ip link set up1 up")
+	dir := t.TempDir()
+	file, prom := filepath.Join(dir, "trafficup.yaml"), filepath.Join(dir, "netshape.prom")
+	fatal(t, os.WriteFile(file, []byte(`netshape:
+  interfaces:
+    - {name: up0, kind: fq_codel, up: 9mbit, target: "`+u.far+`", autorate_min: 2mbit}
+    - {name: up1, kind: fq_codel, up: 9mbit, target: "`+u.far+`", autorate_min: 3mbit}
+  metrics_file: `+prom+"\n"), 0o600))
+	p := u.start("watch", "--config", file)
+	for _, name := range []string{"up0", "up1"} {
+		u.soon("the sign of who fits its rate", func() bool { _, err := os.Stat(filepath.Join(u.dir, "steered:"+name+".json")); return err == nil })
+	}
+	u.soon("metrics", func() bool { _, err := os.Stat(prom); return err == nil })
+	u.run("watch", "--config", file, "--min", "1mbit").is(exitUsage, "for one interface at a time", "up0, up1")
+	p.ends(t)
+	p = u.start("watch", "--config", file, "--iface", "up0", "--autorate=false", "--metrics-file", prom+".other.prom")
+	u.soon("metrics elsewhere", func() bool { _, err := os.Stat(prom + ".other.prom"); return err == nil })
+	time.Sleep(1500 * time.Millisecond) // it would be steered within a second
+	if _, err := os.Stat(filepath.Join(u.dir, "steered:up0.json")); err == nil {
+		t.Error("the rate is fitted all the same")
+	}
+	p.ends(t)
+	p = u.start("status", "--config", file, "--iface", "up0", "--watch")
+	u.soon("a delay", func() bool { return strings.Contains(p.said(), "  delay ") })
+	p.ends(t)
+	u.run("apply", "--config", file, "--confirm-within", "0", "--iface", "up0").is(0, "nothing to do")
+	late := []string{"apply", "--config", file, "--iface", "up0", "--up", "8mbit", "--set", "netshape.confirm_within=40s"}
+	u.run(plus(late, "--set", "netshape.targets="+u.far)...).is(0, "the targets answer as before, confirmed")
+	u.run(plus(late, "--up", "7mbit")...).is(0, "applied; all is taken back")
+	u.run("rollback").is(0)
+}
+
+// ends asks it to end, which it does well.
+func (p *running) ends(t *testing.T) {
+	t.Helper()
+	fatal(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err, p.said())
+	}
+}

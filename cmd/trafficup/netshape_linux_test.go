@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -69,7 +70,20 @@ func TestNetshapeRefuses(t *testing.T) {
 		{"--iface a-name-too-long-by-far --up 9mbit", "a-name-too-long-by-far"},
 		{"--iface up0 --kind fq_codel --up 9", "up0: up: "},
 		{"--iface up0 --kind fq_codel --up -1mbit", "-1mbit"},
+		{"--iface up0 --kind fq_codel --up 0", "up0: up: a rate of 0 lets nothing out: want 8kbit to 100gbit, or unlimited"},
+		{"--iface up0 --up 0", "up0: up: a rate of 0 lets nothing out"},
+		{"--iface up0 --up 0mbit", `up0: up: rate "0mbit" is out of bounds: want 8kbit to 100gbit`},
+		{"--iface up0 --up 9 mbit", "mbit"},
+		{"--iface up0 --up 9MB", `up0: up: "9MB" is no rate: want a number with kbit, mbit or gbit`},
 		{"--iface up0 --kind fq_codel --up 9mbps", "9mbps"},
+		{"--iface up0 --up 9mbit --rtt 50", `up0: rtt "50": has no unit: write 50ms, 50s or 50m`},
+		{"--iface up0 --up 9mbit --rtt soon", `up0: rtt "soon": write a duration such as 500ms`},
+		{"--iface up0 --up 9mbit --rtt 20s", "up0: rtt 20s: want 1ms to 10s"},
+		{"--iface up0 --up 9mbit --rtt -1s", "up0: rtt -1s: want 1ms to 10s"},
+		{"--iface up0 --up 9mbit --overhead 4x", `up0: overhead "4x": want a number of bytes`},
+		{"--iface up0 --up 9mbit --overhead 999", "up0: overhead 999: want -64 to 256 bytes"},
+		{"--iface up0 --up 9mbit --ack-filter maybe", `up0: ack-filter "maybe": want auto, on, off or aggressive`},
+		{"--iface up0 --up 9mbit --kind fq_codel --overhead 44", "up0: overhead and ack-filter are for kind cake"},
 		{"--iface up0 --kind fq_codel --up $(touch_pwned)", "$(touch_pwned)"},
 		{"--iface up0 --kind fq_codel --up 90%", "90%"},
 		{"--iface up0 --kind fq_codel", "up0: fq_codel needs a rate"},
@@ -79,7 +93,7 @@ func TestNetshapeRefuses(t *testing.T) {
 		{"--iface up0 --up 9mbit --profile moon", `"moon" is no profile: want leo, geo or lte`},
 		{"--iface up0 --up 9mbit --diffserv x", `diffserv "x"`},
 		{"--kind fq_codel --up 9mbit", "no interface is named\ntrafficup: hint: give --iface NAME"},
-		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within -1s", "--confirm-within -1s"},
+		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within -1s", `--confirm-within: netshape.confirm_within: "-1s": at least 0`},
 		{"--iface up0 --kind fq_codel --up 9mbit --target 10.99.0.2:1", "refused: the targets do not answer before any change"},
 		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within 0 --target 10.99.0.2:443", "hint: give --confirm-within 60s"},
 		{"--iface up0 --kind fq_codel --up 9mbit --target nonsense", "missing port"},
@@ -88,6 +102,9 @@ func TestNetshapeRefuses(t *testing.T) {
 		if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
 			t.Errorf("%s: made %v", c.args, left)
 		}
+	}
+	if left, err := os.ReadDir(u.dir); err != nil || len(left) > 0 {
+		t.Errorf("the state is %v", left)
 	}
 	if !strings.Contains(u.sh("tc qdisc add dev lo root cake 2>&1 || true"), "unknown") {
 		u.sh("tc qdisc del dev lo root 2>/dev/null || true") // a kernel with cake
@@ -119,26 +136,56 @@ func TestNetshapeForeignQueue(t *testing.T) {
 	}
 }
 
-// Without rights nothing is begun, and what can be read is shown.
+// Without rights nothing is begun, and what can be read is shown: not as nobody, not
+// with a right that is another one, not as root of a container that was not given it.
 func TestNetshapeWithoutRights(t *testing.T) {
 	u := newUplink(t)
 	before := u.stands()
-	as := func(args ...string) shaping {
-		cmd := u.command(append(args, "--state-dir", "/nonexistent/state")...)
+	for _, as := range []struct {
+		name, hint string
+		attr       syscall.SysProcAttr
+	}{
+		{"nobody", "root", syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}},
+		{"CAP_NET_RAW", "root", syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: []uintptr{unix.CAP_NET_RAW}}},
+		{"rootless", "--network host --cap-add NET_ADMIN", syscall.SysProcAttr{
+			Cloneflags:  syscall.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{HostID: 65534, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: 65534, Size: 1}},
+		}},
+	} {
+		t.Log(as.name)
+		u.withoutRights(as.hint, func(cmd *exec.Cmd) { cmd.SysProcAttr = &as.attr })
+	}
+	program, err := os.Executable()
+	fatal(t, err)
+	setpriv, err := exec.LookPath("setpriv")
+	if err != nil {
+		needs(t, "setpriv")
+	}
+	u.withoutRights("root", func(cmd *exec.Cmd) { // of a container, by default
+		cmd.Args = append([]string{"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", program}, cmd.Args[1:]...)
+		cmd.Path = setpriv
+	})
+	if _, err := os.Stat("/nonexistent"); err == nil || u.stands() != before {
+		t.Error("something changed")
+	}
+}
+
+// withoutRights has every verb say what is missing, as whom as makes of it.
+func (u *uplinkBench) withoutRights(hint string, as func(*exec.Cmd)) {
+	u.t.Helper()
+	run := func(verb string, args ...string) shaping {
+		cmd := u.command(append([]string{verb, "--state-dir", "/nonexistent/state"}, args...)...)
 		cmd.Dir, cmd.Env = "/", []string{"HOME=/nonexistent"}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		as(cmd)
 		return u.end(cmd)
 	}
 	for _, verb := range []string{"plan", "apply"} {
-		as(plus([]string{verb}, at9...)...).is(exitUsage, "CAP_NET_ADMIN", "root")
+		run(verb, at9...).is(exitUsage, "CAP_NET_ADMIN", hint)
 	}
-	as("clear", "--iface", "up0").is(exitUsage, "CAP_NET_ADMIN")
-	as("confirm").is(exitUsage, "CAP_NET_ADMIN")
-	as(plus([]string{"watch"}, at9...)...).is(exitUsage, "CAP_NET_ADMIN")
-	as("status", "--iface", "up0").is(0, "noqueue", "marks    cannot be read")
-	if u.stands() != before {
-		t.Error("something changed")
-	}
+	run("clear", "--iface", "up0").is(exitUsage, "CAP_NET_ADMIN", hint)
+	run("confirm").is(exitUsage, "CAP_NET_ADMIN")
+	run("watch", at9...).is(exitUsage, "CAP_NET_ADMIN")
+	run("status", "--iface", "up0").is(0, "noqueue", "marks    cannot be read")
 }
 
 // CAP_NET_ADMIN and a state directory are enough, also for the process that takes

@@ -41,7 +41,7 @@ something behind it.`,
 	}
 	fs := cmd.Flags()
 	o.addIfaceFlags(fs)
-	fs.StringVar(&o.target, "target", "", "`HOST:PORT` that takes connections, or icmp:HOST, the time for which is the delay")
+	fs.StringVar(&o.target, "target", "", "`HOST:PORT` that takes connections, or icmp:HOST, the time for which is the delay (default: the interface's target in the configuration)")
 	fs.StringVar(&o.sink, "sink", "", "`HOST:PORT` that the uploads go to")
 	fs.StringVar(&o.maxBytes, "max-bytes", "50MB", "`SIZE` of all uploads at most, in kB, MB or GB")
 	fs.IntVar(&o.uploads, "uploads", 4, "uploads at once")
@@ -98,7 +98,8 @@ func (o *measureOptions) survey(c Config) (s netshape.Survey, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err := checkTarget("--target", o.target); err != nil {
+	target := cmp.Or(o.target, c.shaped(name).Target)
+	if err := checkTarget("--target", target); err != nil {
 		return s, err
 	}
 	if _, _, err := net.SplitHostPort(o.sink); err != nil {
@@ -114,7 +115,7 @@ func (o *measureOptions) survey(c Config) (s netshape.Survey, err error) {
 	if o.load < 3*time.Second || o.load > 10*time.Minute {
 		return s, usageError("", "--for %s: want 3s to 10m", o.load)
 	}
-	return netshape.Survey{Interface: name, Target: o.target, Sink: o.sink, Uploads: o.uploads, Load: o.load, MaxBytes: n}, nil
+	return netshape.Survey{Interface: name, Target: target, Sink: o.sink, Uploads: o.uploads, Load: o.load, MaxBytes: n}, nil
 }
 
 const sinkHint = "on a machine behind the uplink: socat -u TCP-LISTEN:9,fork OPEN:/dev/null, and here: --sink THATMACHINE:9"
@@ -133,10 +134,17 @@ func (o *netshapeOptions) single(c Config) (string, error) {
 	return names[0], nil
 }
 
-// checkTarget is for what netshape.NewProbe takes.
+// isTarget tells what netshape.NewProbe takes.
+func isTarget(s string) bool {
+	if host, ping := strings.CutPrefix(s, "icmp:"); ping {
+		return host != ""
+	}
+	_, _, err := net.SplitHostPort(s)
+	return err == nil
+}
+
 func checkTarget(flag, target string) error {
-	host, ping := strings.CutPrefix(target, "icmp:")
-	if _, _, err := net.SplitHostPort(target); ping && host == "" || !ping && err != nil {
+	if !isTarget(target) {
 		return usageError("give "+flag+" HOST:PORT or icmp:HOST, something behind the modem that answers", "%s %q: want HOST:PORT or icmp:HOST", flag, target)
 	}
 	return nil

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"syscall"
 
 	"trafficup/internal/netshape"
 )
@@ -14,3 +15,5 @@ func localMachine(string, string, ...string) (*netshape.Machine, error) {
 }
 
 func linkEvents(<-chan struct{}) (<-chan struct{}, error) { return nil, nil }
+
+func shareAddress(string, string, syscall.RawConn) error { return nil }

@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"trafficup/internal/config"
 	"trafficup/internal/netshape"
 )
 
@@ -19,7 +16,6 @@ import (
 type netshapeWatchOptions struct {
 	netshapeOptions
 	gaugeOptions
-	metrics string
 }
 
 func newNetshapeWatchCommand(sys *system, asJSON *bool) *cobra.Command {
@@ -30,19 +26,20 @@ func newNetshapeWatchCommand(sys *system, asJSON *bool) *cobra.Command {
 		Long: `Set up what is wanted, and again when an interface came back, the ruleset was
 flushed or a queue was deleted: at once when the kernel tells, else within ten
 seconds. What others put in its place is left alone and told. Without interfaces in
-flags or configuration, or of an --iface that has no rate there: what was confirmed
+flags or configuration, and of each --iface that has no rate there: what was confirmed
 last, also before a reboot. What was applied since boot counts for more. Tells a
 service manager when it is ready; a signal ends it, code 0, and everything stays as
 it is, but for a rate of --autorate: the one that was applied comes back.`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.fixed = cmd.Flags().Changed("autorate") && !o.autorate
 			return o.watch(sys, *asJSON)
 		},
 	}
 	o.addIfaceFlags(cmd.Flags())
 	o.addRateFlags(cmd.Flags())
 	o.addAutorateFlags(cmd.Flags())
-	cmd.Flags().StringVar(&o.metrics, "metrics-file", "", "`FILE` that metrics are written to every 15 s, for node_exporter: its name ends in .prom")
+	addOptionFlags(cmd.Flags(), []string{"netshape.metrics_file", "netshape.metrics_listen"}, nil)
 	return cmd
 }
 
@@ -90,93 +87,89 @@ func (o *netshapeWatchOptions) watch(sys *system, asJSON bool) error {
 	return nil
 }
 
-// beside is what goes on beside the watch, each part with a machine of its own.
-func (o *netshapeWatchOptions) beside(sys *system, d netshape.Desired) (all []func(context.Context, func(netshape.Event)), err error) {
-	var names []string
-	for _, i := range d.Interfaces {
-		names = append(names, i.Name)
+// part is what goes on beside the watch until ctx ends.
+type part func(ctx context.Context, tell func(netshape.Event))
+
+// beside is all that goes on beside the watch, each part with a machine of its own.
+func (o *netshapeWatchOptions) beside(sys *system, d netshape.Desired) (all []part, err error) {
+	names := d.Names()
+	gauges, err := o.gauges(sys.config, names)
+	if err != nil {
+		return nil, err
 	}
-	if o.metrics != "" {
+	for _, g := range gauges {
 		m, err := o.shaper(sys)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, func(ctx context.Context, tell func(netshape.Event)) { writeMetrics(ctx, m, names, o.metrics, tell) })
+		all = append(all, func(ctx context.Context, tell func(netshape.Event)) { steer(ctx, m, g, tell) })
 	}
-	switch {
-	case !o.autorate && (o.target != "" || o.min != ""):
-		return nil, usageError("give --autorate, too, or leave them out", "--target and --min are for --autorate")
-	case !o.autorate:
-		return all, nil
-	case len(names) != 1:
-		return nil, usageError("choose one with --iface: "+strings.Join(names, ", "), "--autorate is for one interface at a time")
-	}
-	m, err := o.shaper(sys)
-	if err != nil {
-		return nil, err
-	}
-	g, err := o.gauge(names[0])
-	if err != nil {
-		return nil, err
-	}
-	g.Probe = lateProbe(o.target, names[0])
-	return append(all, func(ctx context.Context, tell func(netshape.Event)) { steer(ctx, m, g, tell) }), nil
+	metrics, err := o.metrics(sys, names)
+	return append(all, metrics...), err
 }
 
-const metricsEvery = 15 * time.Second
-
-// writeMetrics writes them until ctx ends, and tells when that begins to fail.
-func writeMetrics(ctx context.Context, m *netshape.Machine, names []string, file string, tell func(netshape.Event)) {
-	tick := time.NewTicker(metricsEvery)
-	defer tick.Stop()
-	said := ""
-	for {
-		data, err := m.Metrics(names...)
-		if err == nil {
-			err = netshape.SaveMetrics(file, data)
-		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if text != "" && text != said {
-			tell(netshape.Event{What: netshape.EventFailed, Text: text})
-		}
-		said = text
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// kept is what is wanted, or where nobody says, what was confirmed last.
+// kept is what is wanted: of each interface what flags or configuration say, or
+// where these say nothing, what was confirmed last.
 func (o *netshapeOptions) kept(sys *system, m *netshape.Machine) (d netshape.Desired, err error) {
-	names, err := o.names(sys.config)
+	c := sys.config
+	names, err := o.names(c)
 	if err != nil {
 		return d, err
 	}
 	rated := o.kind+o.up+o.down+o.profile+o.diffserv != ""
-	if rated || slices.ContainsFunc(sys.config.Netshape.Interfaces, func(i config.ShapedInterface) bool { return slices.Contains(names, i.Name) }) {
-		return o.desired(sys.config)
-	}
-	if d, _, err = m.Kept(); err != nil {
-		return d, &failure{exitFailed, "", err}
-	}
-	unknown := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		return slices.ContainsFunc(d.Interfaces, func(i netshape.Interface) bool { return i.Name == n })
-	})
-	if len(names) > 0 {
-		d.Interfaces = slices.DeleteFunc(d.Interfaces, func(i netshape.Interface) bool { return !slices.Contains(names, i.Name) })
+	said := *o
+	said.ifaces = nil
+	var rest []string
+	for _, name := range names {
+		if rated || c.shaped(name).Name != "" {
+			said.ifaces = append(said.ifaces, name)
+		} else {
+			rest = append(rest, name)
+		}
 	}
 	switch {
-	case len(unknown) > 0:
-		return d, usageError("give --up, write it into netshape.interfaces, or apply and confirm it first", "there is no rate for %s: it is not in the configuration, and nothing was confirmed for it", strings.Join(unknown, ", "))
-	case len(d.Interfaces) == 0:
-		return d, &failure{exitUsage, "give --iface NAME, or netshape.interfaces in the configuration, or apply and confirm something first", errors.New("there is nothing to keep standing: no interface is named, and nothing was confirmed")}
+	case rated || len(said.ifaces) > 0:
+		d, err = said.desired(c)
+	case len(c.Netshape.Classes) > 0:
+		d.Classes, d.Mask, err = c.trafficClasses()
 	}
-	return d, nil
+	if err != nil || rated || len(names) > 0 && len(rest) == 0 {
+		return d, err
+	}
+	last, _, err := m.Kept()
+	if err != nil {
+		return d, &failure{exitFailed, "", err}
+	}
+	if len(said.ifaces)+len(c.Netshape.Classes) == 0 {
+		d.Classes, d.Mask = last.Classes, last.Mask
+	}
+	if len(names) == 0 {
+		rest = last.Names()
+	}
+	confirmed, err := lastOf(last, rest)
+	d.Interfaces = append(d.Interfaces, confirmed...)
+	return d, err
+}
+
+// lastOf are the interfaces of names, all of which have to be among those that were
+// confirmed last.
+func lastOf(last netshape.Desired, names []string) (list []netshape.Interface, err error) {
+	if len(names) == 0 {
+		return nil, usageError("give --iface NAME, or netshape.interfaces in the configuration, or apply and confirm something first", "there is nothing to keep standing: no interface is named, and nothing was confirmed")
+	}
+	var unknown []string
+	for _, name := range names {
+		n := slices.IndexFunc(last.Interfaces, func(i netshape.Interface) bool { return i.Name == name })
+		if n < 0 {
+			unknown = append(unknown, name)
+		} else {
+			list = append(list, last.Interfaces[n])
+		}
+	}
+	if len(unknown) > 0 {
+		err = usageError("give --up, write it into netshape.interfaces, or apply and confirm it first", "there is no rate for %s: it is not in the configuration, and nothing was confirmed for it", strings.Join(unknown, ", "))
+	}
+	return list, err
 }
 
 // reportEvent tells of a change, to the service manager, too.

@@ -85,6 +85,7 @@ type Upload struct {
 	Burst             int           `key:"burst" flag:"burst" validate:"min=0" help:"calls at once under --rate (default: one tenth of a second's worth)"`
 	SharedRate        float64       `key:"shared_rate" flag:"shared-rate" validate:"min=0,max=1000000" help:"calls per second at most of all uploaders together that share a Redis, 0 for no limit" example:"200"`
 	Priority          string        `key:"priority" flag:"priority" validate:"oneof=auto nightly replay backfill" help:"whose calls go first under --shared-rate: nightly, replay or backfill; auto: upload is nightly, replay is replay"`
+	Class             string        `key:"class" flag:"class" validate:"oneof=auto bulk interactive none" help:"class of the run's own packets, by which they are marked: bulk, interactive or none; auto: bulk, but interactive for a few records sent by hand"`
 	Deadline          time.Duration `key:"deadline" flag:"deadline" validate:"min=0" help:"time for the whole run, 0 for no limit" example:"5h"`
 	WindowEnd         Clock         `key:"window_end" flag:"window-end" help:"time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds" example:"\"05:30 America/New_York\""`
 	Splay             time.Duration `key:"splay" flag:"splay" validate:"min=0,max=24h" help:"wait at random up to this long before the run, so that a fleet does not start as one"`
@@ -186,6 +187,11 @@ type Netshape struct {
 	Interfaces []ShapedInterface `key:"interfaces" validate:"dive" help:"uplinks, and how they are shaped" example:"[{name: eth1, kind: cake, up: 9mbit, profile: leo}]"`
 	Classes    []TrafficClass    `key:"classes" validate:"dive" help:"traffic that is marked as it leaves by them; bulk, interactive and control have a mark of their own" example:"[{name: bulk, match: {user: trafficup, ports: [443]}}, {name: interactive, match: {ports: [22]}}]"`
 	Mask       string            `key:"mask" help:"bits of the connection mark that the classes use; 0xff when left out" example:"0xff00"`
+
+	ConfirmWithin time.Duration `key:"confirm_within" flag:"confirm-within" validate:"min=0" help:"how long apply waits for a confirmation before everything is taken back; 0: none is needed"`
+	Targets       []string      `key:"targets" help:"servers, host:port, that have to answer after apply as before, which confirms it: more than half of them" example:"[\"192.0.2.53:53\", \"198.51.100.1:443\"]"`
+	MetricsFile   string        `key:"metrics_file" flag:"metrics-file" help:"file that watch writes metrics to every 15 s, for node_exporter; its name ends in .prom" example:"/var/lib/prometheus/node-exporter/trafficup-netshape.prom"`
+	MetricsListen string        `key:"metrics_listen" flag:"metrics-listen" help:"address, host:port, at which watch serves /metrics" example:"127.0.0.1:9477"`
 }
 
 // ShapedInterface is one uplink; empty values are those of its profile.
@@ -199,6 +205,9 @@ type ShapedInterface struct {
 	AckFilter string        `key:"ack_filter" validate:"omitempty,oneof=auto on off aggressive" help:"whether cake thins out acks: auto, on, off or aggressive" example:"auto"`
 	RTT       time.Duration `key:"rtt" validate:"min=0,max=10s" help:"time to the servers and back" example:"100ms"`
 	Overhead  string        `key:"overhead" help:"bytes that the link adds to each packet" example:"38"`
+
+	Target      string `key:"target" help:"who is asked for the delay: host:port behind the uplink, or icmp:host" example:"\"198.51.100.1:443\""`
+	AutorateMin string `key:"autorate_min" help:"watch fits the rate of what goes out to the link, and goes not below this; needs target" example:"2mbit"`
 }
 
 // TrafficClass is traffic that gets a mark.
@@ -239,7 +248,7 @@ func Default() Config {
 		OnLocked: "fail", KeyTTL: 30 * 24 * time.Hour, Settle: 3 * time.Second,
 		Concurrency: 8, MaxConcurrency: 64, QueueSize: 200,
 		RequestTimeout: 10 * time.Second, ConnectTimeout: 2 * time.Second,
-		Priority: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
+		Priority: "auto", Class: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
 	}
 	c.Retry = Retry{
 		MaxAttempts: 5, Base: 500 * time.Millisecond, Cap: 20 * time.Second, RetryAfterCap: time.Minute,
@@ -250,6 +259,7 @@ func Default() Config {
 		Jitter: 0.2, HaltAfter: 5 * time.Minute,
 	}
 	c.Redis.Uploaders = 1
+	c.Netshape.ConfirmWithin = time.Minute
 	c.Envelope.ExtraFields = "refuse"
 	c.Log.Level = "info"
 	c.Output.Progress = "auto"

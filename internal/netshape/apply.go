@@ -70,11 +70,7 @@ func (m *Machine) again(p Plan) (Plan, error) {
 }
 
 func (p Plan) names() []string {
-	names := slices.Clone(p.clear)
-	for _, i := range p.desired.Interfaces {
-		names = append(names, i.Name)
-	}
-	return names
+	return append(slices.Clone(p.clear), p.desired.Names()...)
 }
 
 // transact does the steps of p, or nothing.

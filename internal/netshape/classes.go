@@ -20,25 +20,19 @@ type ClassSpec struct {
 	Hosts  []string // addresses or prefixes in the LAN
 }
 
-// usual are the code points of the classes that have a name here. Bulk is RFC
-// 8622's lower effort; where a Wi-Fi driver or a kernel before 5.9 follows, which
-// do not know it, cs1 is to be given.
-var usual = map[string]string{"bulk": "le", "interactive": "af21", "control": "ef"}
-
 // ParseClass checks what people wrote; what only all classes together can show,
 // the plan refuses. A user is looked up.
 func ParseClass(s ClassSpec) (dscpmark.Class, error) {
 	c := dscpmark.Class{Name: s.Name, Match: dscpmark.Match{CGroup: s.CGroup}}
-	word := s.DSCP
-	if word == "" {
-		var ok bool
-		if word, ok = usual[s.Name]; !ok {
-			return c, fmt.Errorf("class %q: has no dscp: want one, or one of the names bulk, interactive, control", s.Name)
-		}
+	point, known := dscp.Usual(s.Name)
+	if s.DSCP == "" && !known {
+		return c, fmt.Errorf("class %q: has no dscp: want one, or one of the names bulk, interactive, control", s.Name)
 	}
-	point, err := dscp.Parse(word)
-	if err != nil {
-		return c, fmt.Errorf("class %q: %w", s.Name, err)
+	if s.DSCP != "" {
+		var err error
+		if point, err = dscp.Parse(s.DSCP); err != nil {
+			return c, fmt.Errorf("class %q: %w", s.Name, err)
+		}
 	}
 	c.DSCP = uint8(point)
 	if s.User != "" {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -121,19 +122,20 @@ const (
 
 // RollbackAfter is what the process of [Machine.Rearguard] does: it waits and then
 // rolls back, trying again after errors, for a minute at most. It returns at once
-// when id does not wait any more.
+// when id does not wait any more, or never did.
 func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Duration) (did bool, err error) {
-	seen := false
-	for end := time.Now().Add(after); time.Now().Before(end); {
-		if err := sleep(ctx, min(look, time.Until(end))); err != nil {
-			return false, err
-		}
+	end := time.Now().Add(after)
+	begun := m.outlast(ctx) == nil
+	for left := time.Until(end); left > 0; left = time.Until(end) {
 		switch p, err := m.pending(); {
 		case err != nil: // it may be better when the time has come
 		case p != nil && p.ID == id:
-			seen = true
-		case seen:
+			begun = true
+		case begun:
 			return false, nil
+		}
+		if err := sleep(ctx, min(look, left)); err != nil {
+			return false, err
 		}
 	}
 	for range tries {
@@ -145,6 +147,19 @@ func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Durat
 		}
 	}
 	return did, err
+}
+
+// outlast waits for the end of the apply that started this process: it has the
+// lock until then, and what does not wait for confirmation after it never will.
+func (m *Machine) outlast(ctx context.Context) error {
+	if _, err := m.FS.ReadDir(m.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // gone with its lock; it is not to be made again for that
+	}
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return unlock()
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,16 +32,19 @@ func kill(f func()) (dead bool) {
 }
 
 // guard is a rearguard in a goroutine, over the same kernel and disk.
-func (b box) guard(t *testing.T) {
+func (b box) guard(t *testing.T) (ended *atomic.Bool) {
+	ended = new(atomic.Bool)
 	b.Machine.Rearguard = func(_ context.Context, id string, after time.Duration) error {
 		other := *b.Machine
 		go func() {
+			defer ended.Store(true)
 			if _, err := other.RollbackAfter(t.Context(), id, after); err != nil && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
 		}()
 		return nil
 	}
+	return ended
 }
 
 // Killed before any change of the kernel or after the last, the machine is as it
@@ -120,6 +124,67 @@ func TestConfirm(t *testing.T) {
 		b.clear(t, "eth1")
 		if kept, _, err := b.Kept(); err != nil || len(kept.Interfaces) != 0 {
 			t.Error("kept after clear:", kept, err)
+		}
+	})
+}
+
+// The process that would take back ends with the need for it, however soon that
+// is over, and touches nothing then.
+func TestRearguardEnds(t *testing.T) {
+	d := Desired{Interfaces: []Interface{cakeAt("9mbit")}}
+	for name, settle := range map[string]func(ctx context.Context, b box, id string) error{
+		"confirmed":  func(ctx context.Context, b box, id string) error { return b.Confirm(ctx, id) },
+		"taken back": func(ctx context.Context, b box, id string) error { _, err := b.Rollback(ctx, id); return err },
+		"gone":       func(_ context.Context, b box, _ string) error { return b.save(pendingFile, nil) },
+	} {
+		for _, after := range []time.Duration{0, 10 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBox(t, "eth1")
+				ended := b.guard(t)
+				done, err := b.Apply(t.Context(), b.plan(t, d), time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.pass(after)
+				if after > 0 && ended.Load() {
+					t.Errorf("%s: it left its post", name)
+				}
+				if err := settle(t.Context(), b, done.ID); err != nil {
+					t.Fatal(err)
+				}
+				stands, files := b.picture(), b.snapshot()
+				b.pass(look)
+				if !ended.Load() || b.picture() != stands || b.snapshot() != files {
+					t.Errorf("%s after %v: ended %v\n%s%s", name, after, ended.Load(), b.picture(), b.snapshot())
+				}
+			})
+		}
+	}
+}
+
+// It ends with an apply that comes to nothing, and goes nowhere when the directory
+// of the state is gone. When it cannot have the lock, it stays for the whole time.
+func TestRearguardOfNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox(t, "eth1")
+		ended := b.guard(t)
+		b.k.failAt = 1
+		if _, err := b.Apply(t.Context(), b.plan(t, Desired{Interfaces: []Interface{cakeAt("9mbit")}}), time.Minute); !errors.Is(err, errFake) {
+			t.Fatal(err)
+		}
+		b.pass(0)
+		if !ended.Load() {
+			t.Error("it waits for what failed")
+		}
+		b.Dir = "/run/gone"
+		b.Lock = func(context.Context, string) (func() error, error) { return nil, errFake }
+		if did, err := b.RollbackAfter(t.Context(), "x", time.Minute); did || err != nil {
+			t.Error(did, err)
+		}
+		b.Dir = "/run/netshape"
+		start := time.Now()
+		if _, err := b.RollbackAfter(t.Context(), "x", time.Minute); !errors.Is(err, errFake) || time.Since(start) < time.Minute {
+			t.Error(err, "after", time.Since(start))
 		}
 	})
 }

@@ -9,11 +9,11 @@ import (
 	"trafficup/internal/tc"
 )
 
-// What an interface can be given. [None] takes away what we set.
+// What an interface can be given.
 const (
 	KindCake    = "cake"
 	KindFqCodel = "fq_codel" // below an htb that has the rate
-	None        = "none"
+	None        = "none"     // no queue of ours; classes are marked all the same
 )
 
 // Interface is what one interface shall be like. Values are comparable.
@@ -37,21 +37,23 @@ type Desired struct {
 	Mask    uint32 // of the ct mark; 0: the default of dscpmark
 }
 
+// Names are those of the interfaces.
+func (d Desired) Names() (names []string) {
+	for _, i := range d.Interfaces {
+		names = append(names, i.Name)
+	}
+	return names
+}
+
 // marksConfig is the table of marks for the interfaces of d alone.
 func (d Desired) marksConfig() dscpmark.Config {
-	c := dscpmark.Config{Classes: d.Classes, Mask: d.Mask}
-	for _, i := range d.Interfaces {
-		c.Interfaces = append(c.Interfaces, i.Name)
-	}
-	return c
+	return dscpmark.Config{Classes: d.Classes, Mask: d.Mask, Interfaces: d.Names()}
 }
 
 // Spec is an interface as people write it. Empty fields have the profile's value.
 type Spec struct {
 	Name, Kind string
 	Up, Down   string // as ParseRate reads them
-	// Measured and MeasuredDown, in bit/s, are what a bare percentage is of.
-	Measured, MeasuredDown uint64
 
 	Profile   string // leo, geo, lte or nothing
 	Diffserv  string // besteffort, diffserv3, diffserv4, diffserv8, precedence
@@ -77,6 +79,9 @@ func Parse(s Spec) (Interface, error) {
 	if err != nil {
 		return Interface{}, fmt.Errorf("%s: %w", s.Name, err)
 	}
+	if ack := s.AckFilter == "on" || s.AckFilter == "aggressive"; i.Kind != KindCake && (ack || s.Overhead != nil) {
+		return Interface{}, fmt.Errorf("%s: overhead and ack-filter are for kind cake, others know neither: leave them out, and take a few percent off the rate instead", s.Name)
+	}
 	switch i.Kind {
 	case KindCake:
 		i.Root, i.Ingress = o.cake(i.Up), o.cakeIn(i.Down)
@@ -100,20 +105,23 @@ func Parse(s Spec) (Interface, error) {
 }
 
 func (i *Interface) setRates(s Spec) (err error) {
-	if i.Up, err = optionalRate(s.Up, s.Measured); err != nil {
+	if strings.TrimSpace(s.Up) == "0" {
+		return fmt.Errorf("up: a rate of 0 lets nothing out: want %s to %s, or unlimited", FormatRate(minRate), FormatRate(maxRate))
+	}
+	if i.Up, err = optionalRate(s.Up); err != nil {
 		return fmt.Errorf("up: %w", err)
 	}
-	if i.Down, err = optionalRate(s.Down, s.MeasuredDown); err != nil {
+	if i.Down, err = optionalRate(s.Down); err != nil {
 		return fmt.Errorf("down: %w", err)
 	}
 	return nil
 }
 
 // optionalRate is ParseRate for a field that may be left out or be "unlimited".
-func optionalRate(s string, measured uint64) (uint64, error) {
+func optionalRate(s string) (uint64, error) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "", "0", "none", "unlimited":
 		return 0, nil
 	}
-	return ParseRate(s, measured)
+	return ParseRate(s)
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"trafficup/internal/disk"
 	"trafficup/internal/disk/disktest"
 	"trafficup/internal/dscpmark"
 	"trafficup/internal/tc"
@@ -254,7 +255,15 @@ func newBox(t testing.TB, names ...string) box {
 	m := &Machine{Kernel: k, Marks: f, Dir: "/run/netshape", Boot: "boot1"}
 	d := disktest.New()
 	m.FS = d.FS()
-	m.Lock = func(context.Context, string) (func() error, error) { return func() error { return nil }, nil }
+	turn := make(chan struct{}, 1)
+	m.Lock = func(ctx context.Context, _ string) (func() error, error) {
+		select {
+		case turn <- struct{}{}:
+			return func() error { <-turn; return nil }, disk.MakeDir(d.FS(), m.Dir)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	m.Rearguard = func(context.Context, string, time.Duration) error { return nil }
 	return box{m, k, f, d, nil}
 }

@@ -23,11 +23,23 @@ func Local(dir, keep string, args ...string) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("which boot is this: %w", err)
 	}
-	m := &Machine{Kernel: kernel{}, Marks: marks{}, FS: disk.OS{}, Dir: dir, Keep: keep, Boot: strings.TrimSpace(string(boot))}
+	m := &Machine{Kernel: kernel{}, Marks: marks{}, FS: disk.OS{}, Dir: dir, Keep: keep, Boot: strings.TrimSpace(string(boot)), Contained: contained()}
 	if len(args) > 0 {
 		m.Rearguard = rearguard(args)
 	}
 	return m, nil
+}
+
+// contained reports whether this process is in a container, as far as one shows:
+// by a file that its maker puts there, or by a user namespace.
+func contained() bool {
+	for _, mark := range []string{"/.dockerenv", "/run/.containerenv", "/run/systemd/container", "/run/secrets/kubernetes.io"} {
+		if _, err := os.Stat(mark); err == nil {
+			return true
+		}
+	}
+	ids, err := os.ReadFile("/proc/self/uid_map")
+	return err == nil && strings.Join(strings.Fields(string(ids)), " ") != "0 0 4294967295"
 }
 
 // kernel is the one of the calling thread's network namespace.

@@ -255,11 +255,17 @@ func TestRealRights(t *testing.T) {
 	if err := (kernel{}).Rights(); err != nil {
 		t.Error("root:", err)
 	}
-	cmd := exec.Command("/proc/self/exe", "netshape", "rights", "x")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err := cmd.CombinedOutput()
-	if _, ok := errors.AsType[*exec.ExitError](err); !ok || !strings.Contains(string(out), "CAP_NET_ADMIN") {
-		t.Error(err, string(out))
+	for name, as := range map[string]*syscall.SysProcAttr{
+		"nobody":       {Credential: &syscall.Credential{Uid: 65534, Gid: 65534}},
+		"CAP_NET_RAW":  {Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, AmbientCaps: []uintptr{unix.CAP_NET_RAW}},
+		"root of none": {Cloneflags: unix.CLONE_NEWUSER, UidMappings: []syscall.SysProcIDMap{{HostID: 65534, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: 65534, Size: 1}}},
+	} {
+		cmd := exec.Command("/proc/self/exe", "netshape", "rights", "x")
+		cmd.SysProcAttr = as
+		out, err := cmd.CombinedOutput()
+		if _, ok := errors.AsType[*exec.ExitError](err); !ok || !strings.Contains(string(out), "CAP_NET_ADMIN") {
+			t.Error(name, err, string(out))
+		}
 	}
 }
 

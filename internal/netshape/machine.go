@@ -23,6 +23,8 @@ type Machine struct {
 	Dir    string // of the state; made when there is need of it
 	Keep   string // where what was confirmed is kept across reboots; "": nowhere
 	Boot   string // the id of this boot
+	// Contained: this process is in a container, which hints go by.
+	Contained bool
 
 	// Rearguard starts a process, not a child in need of this one, that calls
 	// [Machine.RollbackAfter] for id when after has gone by. It must be on its way

@@ -192,7 +192,7 @@ func TestPing(t *testing.T) {
 func FuzzEchoReply(f *testing.F) {
 	nonce := []byte("01234567")
 	f.Add([]byte{0x45, 19: 0, 20: 0, 28: '0'}, true, true)
-	f.Add(echoRequest(false, nonce), false, false)
+	f.Add(echoRequest(false, 1, nonce), false, false)
 	f.Fuzz(func(t *testing.T, b []byte, v4, raw bool) {
 		if echoReply(b, v4, raw, nonce) && !bytes.HasSuffix(b, nonce) {
 			t.Errorf("%x is an answer", b)

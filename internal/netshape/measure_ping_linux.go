@@ -28,7 +28,7 @@ func PingProbe(addr netip.Addr) Probe {
 		defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })()
 		nonce := binary.BigEndian.AppendUint64(nil, rand.Uint64())
 		start := time.Now()
-		if _, err := c.Write(echoRequest(addr.Unmap().Is4(), nonce)); err != nil {
+		if _, err := c.Write(echoRequest(addr.Unmap().Is4(), uint16(rand.Uint32()), nonce)); err != nil {
 			return 0, err
 		}
 		b := make([]byte, 1500)
@@ -71,9 +71,11 @@ func pingSocket(addr netip.Addr) (c net.Conn, raw bool, err error) {
 	return c, raw, err
 }
 
-// echoRequest is one with a checksum, which for IPv6 the kernel makes.
-func echoRequest(v4 bool, nonce []byte) []byte {
-	b := append([]byte{128, 0, 0, 0, 0, 0, 0, 1}, nonce...)
+// echoRequest is one with a checksum, which for IPv6 the kernel makes. A ping socket
+// has an id of its own; of a raw one it has to be new each time, or a router takes it
+// for a flow that it knows and may have sent another way.
+func echoRequest(v4 bool, id uint16, nonce []byte) []byte {
+	b := append([]byte{128, 0, 0, 0, byte(id >> 8), byte(id), 0, 1}, nonce...)
 	if !v4 {
 		return b
 	}

@@ -97,7 +97,7 @@ func TestSummarizeBounds(t *testing.T) {
 		if err != nil {
 			return
 		}
-		if p, err := ParseRate(FormatRate(m.Proposed), 0); err != nil || p != m.Proposed {
+		if p, err := ParseRate(FormatRate(m.Proposed)); err != nil || p != m.Proposed {
 			t.Fatal(m.Proposed, err)
 		}
 		if m.Proposed > m.Rate*9/10+1 || m.Proposed > m.Slow || m.Bloat < 0 || m.Lost < 0 || m.Lost > 1 {

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Shaped returns the names of the interfaces that were set up in this boot and not
@@ -76,21 +74,4 @@ func SaveMetrics(path string, metrics []byte) (err error) {
 		_ = os.Remove(f.Name()) // the first error says more
 	}
 	return err
-}
-
-// MetricsHandler answers every request with what read returns, and with 500 and
-// the error when it fails. read is called by one request at a time.
-func MetricsHandler(read func() ([]byte, error)) http.Handler {
-	var mu sync.Mutex
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		mu.Lock()
-		metrics, err := read()
-		mu.Unlock()
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(metrics) // to a reader who may have gone
-	})
 }

@@ -2,8 +2,6 @@ package netshape
 
 import (
 	"io/fs"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,22 +69,5 @@ func TestSaveMetrics(t *testing.T) {
 	}
 	if left := must(fs.Glob(os.DirFS(dir), "*.tmp*")); len(left) > 0 {
 		t.Errorf("left: %q", left)
-	}
-}
-
-func TestMetricsHandler(t *testing.T) {
-	var err error
-	h := MetricsHandler(func() ([]byte, error) { return []byte("up 1\n"), err })
-	ask := func() *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		return w
-	}
-	if w := ask(); w.Code != 200 || w.Body.String() != "up 1\n" || w.Header().Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-		t.Errorf("%d %q %v", w.Code, w.Body, w.Header())
-	}
-	err = errFake
-	if w := ask(); w.Code != 500 || !strings.Contains(w.Body.String(), errFake.Error()) || strings.Contains(w.Body.String(), "up") {
-		t.Errorf("%d %q", w.Code, w.Body)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -212,14 +214,70 @@ func TestMetricsOfAnything(t *testing.T) {
 }
 
 // The judge of the format finds no fault, and none with names and units.
-func TestMetricsForPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
+func TestMetricsForPromtool(t *testing.T) { checkMetrics(t, metricsOf(t, shaped())) }
+
+// checkMetrics has promtool judge text.
+func checkMetrics(t *testing.T, text string) { promtool(t, text, "check", "metrics") }
+
+// promtool has it say nothing but that all is well.
+func promtool(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath("promtool")
 	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("this needs promtool (Debian: prometheus)")
+		}
 		t.Skip("this needs promtool (Debian: prometheus)")
 	}
-	cmd := exec.Command(promtool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(metricsOf(t, shaped()))
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("%v\n%s", err, out)
+	cmd := exec.Command(path, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil || args[1] == "metrics" && len(out) > 0 {
+		t.Errorf("promtool %s: %v\n%s", args[0], err, out)
 	}
+}
+
+// The page for operators names each metric, and none that there is not.
+func TestMetricsPage(t *testing.T) {
+	page := string(must(os.ReadFile("../../docs/netshape-edge.md")))
+	there := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE trafficup_netshape_(\w+)`).FindAllStringSubmatch(metricsOf(t, shaped()), -1) {
+		there[m[1]] = true
+		if !strings.Contains(page, "`"+m[1]+"`") {
+			t.Errorf("the page does not name %s", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile(`trafficup_netshape_(\w+)|`+"`(tin_[a-z_]+|[a-z_]+_total)`").FindAllStringSubmatch(page, -1) {
+		if name := m[1] + m[2]; !there[name] {
+			t.Errorf("the page names %s", name)
+		}
+	}
+}
+
+// The alerts of that page are in order, are raised by what they are for, and by
+// nothing when all is well.
+func TestAlerts(t *testing.T) {
+	page := string(must(os.ReadFile("../../docs/netshape-edge.md")))
+	_, rest, _ := strings.Cut(page, "```yaml\ngroups:")
+	rules, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("no rules on the page")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(file, []byte("groups:"+rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "check", "rules", "--lint=all", "--lint-fatal", file)
+	cases := must(os.ReadFile("testdata/alerts.yaml"))
+	for _, m := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(rules, -1) {
+		if !strings.Contains(string(cases), "alertname: "+m[1]+"\n") {
+			t.Errorf("no case for %s", m[1])
+		}
+	}
+	test := filepath.Join(dir, "alerts.yaml")
+	if err := os.WriteFile(test, cases, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "test", "rules", test)
 }

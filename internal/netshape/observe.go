@@ -23,8 +23,9 @@ type Observed struct {
 	Collisions []string
 	tables     tables
 
-	Pending *Pending
-	boot    string
+	Pending   *Pending
+	boot      string
+	contained bool
 }
 
 // present is an interface as it was found.
@@ -50,7 +51,7 @@ func (p present) before() stand {
 // the interfaces of interest, those that are missing included. Without rights it
 // reads what it can; Denied says so.
 func (m *Machine) Observe(names ...string) (Observed, error) {
-	o := Observed{Interfaces: map[string]present{}, boot: m.Boot, tables: m.Marks}
+	o := Observed{Interfaces: map[string]present{}, boot: m.Boot, contained: m.Contained, tables: m.Marks}
 	links, err := m.Kernel.Links()
 	if err != nil {
 		return o, fmt.Errorf("list interfaces: %w", err)
@@ -60,11 +61,11 @@ func (m *Machine) Observe(names ...string) (Observed, error) {
 	}
 	slices.Sort(o.Names)
 	for _, name := range names {
-		i := slices.IndexFunc(links, func(l Link) bool { return l.Name == name })
-		if i < 0 {
+		l, ok := linkOf(links, name)
+		if !ok {
 			continue
 		}
-		if o.Interfaces[name], err = m.observe(links[i], links); err != nil {
+		if o.Interfaces[name], err = m.observe(l, links); err != nil {
 			return o, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -83,12 +84,19 @@ func (m *Machine) find(name string) (p present, ok bool, err error) {
 	if err != nil {
 		return p, false, fmt.Errorf("list interfaces: %w", err)
 	}
+	l, ok := linkOf(links, name)
+	if ok {
+		p, err = m.observe(l, links)
+	}
+	return p, ok, err
+}
+
+func linkOf(links []Link, name string) (l Link, ok bool) {
 	i := slices.IndexFunc(links, func(l Link) bool { return l.Name == name })
 	if i < 0 {
-		return p, false, nil
+		return l, false
 	}
-	p, err = m.observe(links[i], links)
-	return p, true, err
+	return links[i], true
 }
 
 // observeRights reads what needs rights, or why they are missing.
@@ -96,7 +104,7 @@ func (m *Machine) observeRights(o *Observed) (err error) {
 	if o.Denied = m.Kernel.Rights(); o.Denied != nil {
 		return nil // the table cannot be read either
 	}
-	if o.Missing, err = m.Kernel.Missing([]tc.Kind{tc.KindCake, tc.KindHTB, tc.KindFqCodel, tc.KindIngress, kindIFB}); err != nil {
+	if o.Missing, err = m.Kernel.Missing(append(queues[:len(queues):len(queues)], tc.KindIngress, kindIFB)); err != nil {
 		return fmt.Errorf("ask the kernel for its queues: %w", err)
 	}
 	switch o.Marks, err = m.Marks.Read(); {
@@ -129,11 +137,10 @@ func (m *Machine) observe(l Link, all []Link) (p present, err error) {
 // ifb's name alone proves nothing, for sqm-scripts gives it, too: the handle of its
 // queue does, or our state file. One that is empty and unused is nobody's.
 func (m *Machine) observeIngress(p *present, all []Link) error {
-	i := slices.IndexFunc(all, func(l Link) bool { return l.Name == ifbName(p.Link.Name) })
-	if i < 0 {
+	ifb, ok := linkOf(all, ifbName(p.Link.Name))
+	if !ok {
 		return nil
 	}
-	ifb := all[i]
 	inner, err := m.Kernel.Qdiscs(ifb.Index)
 	if err != nil {
 		return fmt.Errorf("read queues of %s: %w", ifb.Name, err)

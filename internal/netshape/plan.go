@@ -3,7 +3,6 @@ package netshape
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -72,11 +71,11 @@ func Make(d Desired, o Observed, force bool) Plan {
 	for _, want := range d.Interfaces {
 		have, ok := o.Interfaces[want.Name]
 		if !ok {
-			p.refuse(missingInterface(want.Name, o.Names))
+			p.refuse(missingInterface(want.Name, o))
 			continue
 		}
 		p.refuseMissing(want, o.Missing)
-		p.planInterface(want, have)
+		p.planInterface(want, have, len(d.Classes) > 0)
 	}
 	p.planMarks(d, o)
 	p.finish()
@@ -98,8 +97,11 @@ func (p *Plan) finish() {
 
 func (p *Plan) note(format string, a ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, a...)) }
 
-func (p *Plan) planInterface(want Interface, have present) {
-	if want.Up == 0 {
+func (p *Plan) planInterface(want Interface, have present, marked bool) {
+	switch {
+	case want.Kind == None && marked:
+		p.note("%s: kind none marks the classes and shapes nothing: that has no effect on the delay in the modem or dish unless what shapes there goes by the marks", want.Name)
+	case want.Up == 0:
 		p.note("%s: without a rate below the uplink's this has no effect on the delay in the modem or dish: give up, 80%% to 95%% of what the uplink carries", want.Name)
 	}
 	if have.Link.Queues > 1 && want.Root.Kind != "" {
@@ -111,18 +113,20 @@ func (p *Plan) planInterface(want Interface, have present) {
 	}
 	p.place(want.Name, have, slotRoot, have.Root, root)
 	p.place(want.Name, have, slotIngress, have.Ingress, stand{Shaper: want.Ingress})
-	p.record(want, have)
+	p.record(want, have, marked)
 }
 
 // record plans the state file. What stood before is what was found when nothing
-// of ours stood there.
-func (p *Plan) record(want Interface, have present) {
+// of ours stood there. Of an interface that is marked alone nothing did.
+func (p *Plan) record(want Interface, have present, marked bool) {
 	next := &record{Boot: p.boot, Link: have.Link.Index, Interface: want, Before: have.Root}
-	if have.Root.ours() {
-		next.Before = have.before()
-	}
-	if want.Root.Kind == "" && want.Ingress.Kind == "" {
+	switch {
+	case want.Kind == None && !marked:
 		next = nil
+	case want.Kind == None:
+		next.Before = stand{}
+	case have.Root.ours():
+		next.Before = have.before()
 	}
 	if next == nil && have.record == nil {
 		return
@@ -200,28 +204,17 @@ func (p *Plan) planMarks(d Desired, o Observed) {
 		return // there cannot be one
 	}
 	var from *dscpmark.Config
-	uplinks := map[string]bool{}
-	for _, i := range d.Interfaces {
-		uplinks[i.Name] = i.Kind != None
-	}
 	if o.marks != nil {
 		from = &o.marks.Config
-		for _, name := range from.Interfaces {
-			if _, decided := uplinks[name]; !decided {
-				uplinks[name] = true
-			}
-		}
 	}
-	for _, i := range d.Interfaces {
-		if i.Kind == None && len(d.Classes) > 0 {
-			p.note("%s: kind none takes its marks away, too: classes are for a queue of ours, which goes by them; paths of an upload have a dscp of their own", i.Name)
-		}
-	}
-	maps.DeleteFunc(uplinks, func(_ string, marked bool) bool { return !marked })
 	var to *dscpmark.Config
-	if len(d.Classes) > 0 && len(uplinks) > 0 {
+	if len(d.Classes) > 0 {
 		c := d.marksConfig()
-		c.Interfaces = slices.Sorted(maps.Keys(uplinks))
+		if from != nil {
+			c.Interfaces = append(c.Interfaces, from.Interfaces...)
+		}
+		slices.Sort(c.Interfaces)
+		c.Interfaces = slices.Compact(c.Interfaces)
 		to = &c
 	}
 	p.placeMarks(o, from, to)
@@ -285,8 +278,14 @@ func (p *Plan) recordMarks(o Observed, to *dscpmark.Config, print string) {
 	p.marks, p.marksKnown = &marksRecord{Boot: p.boot, Config: *to}, true
 }
 
-// refuseMissing refuses kinds that this kernel cannot make.
+// refuseMissing refuses kinds that this kernel cannot make. None is an alternative
+// to another where there is neither.
 func (p *Plan) refuseMissing(want Interface, missing []tc.Kind) {
+	lacks := func(k tc.Kind) bool { return slices.Contains(missing, k) }
+	if want.Root.Kind != "" && lacks(tc.KindCake) && (lacks(tc.KindHTB) || lacks(tc.KindFqCodel)) {
+		p.refuse(noQueue(want.Name, missing))
+		missing = slices.DeleteFunc(slices.Clone(missing), func(k tc.Kind) bool { return slices.Contains(queues, k) })
+	}
 	for _, kind := range needs(want) {
 		if slices.Contains(missing, kind) {
 			p.refuse(missingKind(want, kind))

@@ -55,7 +55,7 @@ func TestPlanText(t *testing.T) {
 		{Spec{Name: "eth1", Kind: "fq_codel", Up: "9mbit"}, "- dev eth1 ingress: cake bandwidth 90mbit"},
 		{Spec{Name: "eth1", Kind: "none"}, "- dev eth1 root: cake bandwidth 9mbit"},
 		{Spec{Name: "eth1", Kind: "none"}, "has no effect on the delay in the modem or dish"},
-		{Spec{Name: "eth1", Kind: "none"}, "kind none takes its marks away, too"},
+		{Spec{Name: "eth1", Kind: "none"}, "eth1: kind none marks the classes and shapes nothing"},
 		{Spec{Name: "eth1", Kind: "cake"}, "has no effect on the delay in the modem or dish"},
 	} {
 		if got := text(t, b.plan(t, Desired{Interfaces: []Interface{must(Parse(tt.spec))}, Classes: bulk})); !strings.Contains(got, tt.want) {
@@ -111,7 +111,11 @@ func TestRefusals(t *testing.T) {
 		{"missing interface", CodeNoInterface, "there are: wan0", cakeAt("9mbit"), func(b box) { b.k.remove("eth1"); b.k.add("wan0") }},
 		{"no rights", CodeNoPermission, "CAP_NET_ADMIN", cakeAt("9mbit"), func(b box) { b.k.denied = errors.New("lacks it") }},
 		{"no cake", CodeNoKernel, "--kind fq_codel", cakeAt("9mbit"), func(b box) { b.k.missing = []tc.Kind{"cake"} }},
-		{"no fq_codel", CodeNoKernel, "modprobe sch_fq_codel", fq, func(b box) { b.k.missing = []tc.Kind{"fq_codel"} }},
+		{"no fq_codel", CodeNoKernel, "modprobe sch_fq_codel; or take --kind cake", fq, func(b box) { b.k.missing = []tc.Kind{"fq_codel"} }},
+		{"no htb", CodeNoKernel, "modprobe sch_htb; or take --kind cake", fq, func(b box) { b.k.missing = []tc.Kind{"htb"} }},
+		{"neither for cake", CodeNoKernel, "linux-image", cakeAt("9mbit"), func(b box) { b.k.missing = []tc.Kind{"cake", "fq_codel"} }},
+		{"neither for fq_codel", CodeNoKernel, "--kind none marks", fq, func(b box) { b.k.missing = []tc.Kind{"cake", "htb", "fq_codel"} }},
+		{"no ingress", CodeNoKernel, "modprobe sch_ingress", both, func(b box) { b.k.missing = []tc.Kind{"ingress"} }},
 		{"no ifb", CodeNoKernel, "--down", both, func(b box) { b.k.missing = []tc.Kind{kindIFB} }},
 		{"foreign root", CodeForeignQdisc, "--force", cakeAt("9mbit"), func(b box) { b.k.roots[b.k.index("eth1")] = tbf }},
 		{"foreign table", CodeForeignTable, "--force", cakeAt("9mbit"), func(b box) { b.f.alien = true }},
@@ -133,6 +137,40 @@ func TestRefusals(t *testing.T) {
 		if _, ok := errors.AsType[*RefusedError](err); !ok || b.k.changes != 0 || b.picture() != before {
 			t.Errorf("%s: %v after %d changes", tt.name, err, b.k.changes)
 		}
+	}
+}
+
+// Where there is no queue of ours at all, both ways to one are named and neither is
+// told as the way out of the lack of the other.
+func TestNoQueue(t *testing.T) {
+	for _, kind := range []string{"cake", "fq_codel"} {
+		b := newBox(t, "eth1")
+		b.k.missing = []tc.Kind{"cake", "fq_codel", kindIFB}
+		p := b.plan(t, Desired{Interfaces: []Interface{must(Parse(Spec{Name: "eth1", Kind: kind, Up: "9mbit", Down: "90mbit"}))}})
+		if len(p.Refusals) != 2 || p.Refusals[0].Text != "this kernel has no sch_cake and no sch_fq_codel" || !strings.Contains(p.Refusals[1].Text, "ifb") {
+			t.Errorf("%+v", p.Refusals)
+		}
+		for _, way := range []string{"modprobe sch_cake", "modprobe -a sch_htb sch_fq_codel", "--kind none"} {
+			if !strings.Contains(p.Refusals[0].Hint, way) {
+				t.Errorf("no %q in %s", way, p.Refusals[0].Hint)
+			}
+		}
+		b.apply(t, Desired{Interfaces: []Interface{must(Parse(Spec{Name: "eth1", Kind: "none"}))}, Classes: bulk})
+	}
+}
+
+// In a container the hints are about that.
+func TestContained(t *testing.T) {
+	b := newBox(t, "eth0")
+	b.Contained = true
+	for range 2 {
+		p := b.plan(t, Desired{Interfaces: []Interface{cakeAt("9mbit")}})
+		for _, r := range p.Refusals {
+			if !strings.Contains(r.Hint, "--network host") {
+				t.Errorf("%+v", r)
+			}
+		}
+		b.k.denied = errors.New("lacks it")
 	}
 }
 
@@ -201,6 +239,41 @@ func TestMarksOfSeveral(t *testing.T) {
 	changes := b.k.changes
 	if p := b.clear(t, "eth1"); !p.Equal || b.k.changes != changes {
 		t.Error("a second clear does", text(t, p))
+	}
+}
+
+// Kind none with classes is marks alone: the queue is nobody's affair here, however
+// it looks. Without classes it is nothing, and clear takes the marks away.
+func TestMarksAlone(t *testing.T) {
+	b := newBox(t, "eth1", "eth2")
+	none := must(Parse(Spec{Name: "eth1", Kind: "none"}))
+	b.apply(t, Desired{Interfaces: []Interface{none, must(Parse(Spec{Name: "eth2", Kind: "cake", Up: "9mbit"}))}, Classes: bulk})
+	if got := fmt.Sprint(b.f.has.Interfaces); got != "[eth1 eth2]" {
+		t.Error(got)
+	}
+	b.clear(t, "eth2")
+	d := Desired{Interfaces: []Interface{none}, Classes: bulk}
+	b.k.roots[b.k.index("eth1")] = tbf
+	before := b.picture()
+	if p := b.plan(t, d); !p.Equal || len(p.records) > 0 || p.marksKnown {
+		t.Error(text(t, p))
+	}
+	if s := must(b.Status("eth1")); s.Interfaces[0].Wanted == nil || s.Interfaces[0].Drift != nil || s.Marks.Drift != "" {
+		t.Errorf("%+v", s)
+	}
+	b.f.has = nil // flushed
+	for _, want := range []string{EventApplied, EventGood} {
+		if e := b.reconcile(t.Context(), d)["eth1"]; e.What != want || b.picture() != before {
+			t.Error(e, b.picture())
+		}
+	}
+	b.clear(t, "eth1")
+	if files := must(b.FS.ReadDir(b.Dir)); b.f.has != nil || len(files) != 0 || b.k.roots[b.k.index("eth1")].Kind != "tbf" {
+		t.Error(b.picture(), files)
+	}
+	b.apply(t, d)
+	if b.apply(t, Desired{Interfaces: []Interface{none}}); b.f.has != nil || must(b.recorded("eth1")) != nil {
+		t.Error("without classes there is", b.picture())
 	}
 }
 

@@ -19,13 +19,12 @@ const (
 	maxRate = 100_000_000_000 // bit/s
 )
 
-// ParseRate returns a rate in bit/s: "9mbit", "900kbit", "1.5gbit", "90% of
-// 10mbit" or, when measured (bit/s) is not 0, "90%" of that. The kernel counts in
-// bytes: the result is rounded down to a multiple of 8.
-func ParseRate(s string, measured uint64) (uint64, error) {
+// ParseRate returns a rate in bit/s: "9mbit", "900kbit", "1.5gbit" or "90% of
+// 10mbit". The kernel counts in bytes: the result is rounded down to a multiple of 8.
+func ParseRate(s string) (uint64, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	if share, of, isShare := strings.Cut(text, "%"); isShare {
-		return parseShare(s, share, strings.TrimSpace(of), measured)
+		return parseShare(s, share, strings.TrimSpace(of))
 	}
 	for _, u := range units {
 		number, ok := strings.CutSuffix(text, u.name)
@@ -44,24 +43,19 @@ func ParseRate(s string, measured uint64) (uint64, error) {
 	return 0, fmt.Errorf("%q is no rate: want a number with kbit, mbit or gbit, as in 9mbit, or a share, as in 90%% of 10mbit", s)
 }
 
-// parseShare reads "90" and "of 10mbit", or nothing for what was measured.
-func parseShare(s, share, of string, measured uint64) (uint64, error) {
+// parseShare reads "90" and "of 10mbit".
+func parseShare(s, share, of string) (uint64, error) {
 	percent, err := decimal(strings.TrimSpace(share))
 	if err != nil || percent <= 0 || percent > 100 {
 		return 0, fmt.Errorf("rate %q: the share must be more than 0%% and at most 100%%; 80%% to 95%% of what was measured are usual", s)
 	}
-	base := measured
-	if of != "" {
-		whole, ok := strings.CutPrefix(of, "of ")
-		if !ok || strings.Contains(whole, "%") {
-			return 0, fmt.Errorf("rate %q: want a share of a rate, as in 90%% of 10mbit", s)
-		}
-		if base, err = ParseRate(whole, 0); err != nil {
-			return 0, err
-		}
+	whole, ok := strings.CutPrefix(of, "of ")
+	if !ok || strings.Contains(whole, "%") {
+		return 0, fmt.Errorf("rate %q: want a share of a rate, as in 90%% of 10mbit", s)
 	}
-	if base == 0 {
-		return 0, fmt.Errorf("rate %q is a share of a rate that is not known: write 90%% of 10mbit, or measure first", s)
+	base, err := ParseRate(whole)
+	if err != nil {
+		return 0, err
 	}
 	return checkRate(s, percent/100*float64(base))
 }

@@ -3,6 +3,7 @@ package netshape
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"trafficup/internal/tc"
@@ -47,10 +48,11 @@ func (p *Plan) refuse(r Refusal) { p.Refusals = append(p.Refusals, r) }
 // refuseGeneral refuses what concerns no single interface.
 func (p *Plan) refuseGeneral(d Desired, o Observed) {
 	if o.Denied != nil {
-		p.refuse(Refusal{
-			Code: CodeNoPermission, Text: o.Denied.Error(),
-			Hint: "run it as root, or give the unit or container the capability CAP_NET_ADMIN (docker: --cap-add NET_ADMIN)",
-		})
+		r := Refusal{Code: CodeNoPermission, Text: o.Denied.Error(), Hint: "run it as root, or give the unit AmbientCapabilities=CAP_NET_ADMIN"}
+		if o.contained {
+			r.Hint = "run it on the host, or as root of a container with --network host --cap-add NET_ADMIN that is not rootless"
+		}
+		p.refuse(r)
 	}
 	if q := o.Pending; q != nil {
 		p.refuse(Refusal{
@@ -60,16 +62,23 @@ func (p *Plan) refuseGeneral(d Desired, o Observed) {
 	}
 }
 
-func missingInterface(name string, names []string) Refusal {
-	return Refusal{
+func missingInterface(name string, o Observed) Refusal {
+	r := Refusal{
 		Code: CodeNoInterface, Interface: name, Text: fmt.Sprintf("there is no interface %s", name),
-		Hint: "there are: " + strings.Join(names, ", "),
+		Hint: "there are: " + strings.Join(o.Names, ", "),
 	}
+	if o.contained {
+		r.Hint += "; a container has those of the host with --network host only"
+	}
+	return r
 }
 
 // kindIFB stands for the devices of that kind among the queues: both are parts
 // that a kernel may lack.
 const kindIFB tc.Kind = "ifb"
+
+// queues are those of all kinds.
+var queues = []tc.Kind{tc.KindCake, tc.KindHTB, tc.KindFqCodel}
 
 // needs are the parts of the kernel that an interface's shaping is made of.
 func needs(i Interface) (kinds []tc.Kind) {
@@ -97,11 +106,26 @@ func missingKind(want Interface, kind tc.Kind) Refusal {
 	default:
 		r.Text = fmt.Sprintf("this kernel has no sch_%s", kind)
 		r.Hint = fmt.Sprintf("install the kernel's extra modules and: modprobe sch_%s", kind)
-		if want.Kind == KindFqCodel {
-			r.Hint += "; or take --kind cake, where there is sch_cake"
+		if kind != tc.KindIngress {
+			r.Hint += "; or take --kind cake"
 		}
 	}
 	return r
+}
+
+// noQueue is for a kernel that has none of the queues that there are kinds for.
+func noQueue(name string, missing []tc.Kind) Refusal {
+	var modules []string
+	for _, k := range queues {
+		if slices.Contains(missing, k) {
+			modules = append(modules, "sch_"+string(k))
+		}
+	}
+	return Refusal{
+		Code: CodeNoKernel, Interface: name, Text: "this kernel has no " + strings.Join(modules, " and no "),
+		Hint: "install the package with all modules of the kernel (Debian linux-image, Ubuntu linux-modules-extra, OpenWrt kmod-sched-cake) and: modprobe sch_cake; " +
+			"or for --kind fq_codel: modprobe -a sch_htb sch_fq_codel; without these --kind none marks the classes and shapes nothing",
+	}
 }
 
 func foreignQdisc(name, slot string, have stand) Refusal {

@@ -76,7 +76,7 @@ func rootOf(list []tc.Qdisc) (stand, tc.Qdisc) {
 // classless are the kinds whose options are all there is to them.
 var classless = map[tc.Kind]bool{
 	"cake": true, "codel": true, "fq": true, "fq_codel": true, "fq_pie": true, "netem": true, "noqueue": true, "pfifo": true,
-	"bfifo": true, "pie": true, "red": true, "sfb": true, "sfq": true, "tbf": true,
+	"pfifo_fast": true, "bfifo": true, "pie": true, "red": true, "sfb": true, "sfq": true, "tbf": true,
 }
 
 // differences names the options of want that have differs in, with both values.

@@ -115,7 +115,7 @@ func (p present) drift(there bool) (words []string) {
 		have, want stand
 	}{{slotRoot, p.Root, stand{Shaper: want.Root}}, {slotIngress, p.Ingress, stand{Shaper: want.Ingress}}} {
 		switch {
-		case slot.have.equal(slot.want):
+		case slot.have.equal(slot.want), want.Kind == None && !slot.have.ours(): // the queue is not our affair
 		case slot.have.foreign():
 			words = append(words, fmt.Sprintf("%s: replaced by %v, which is not ours", slot.name, slot.have))
 		case !slot.have.ours():

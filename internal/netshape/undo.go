@@ -130,8 +130,10 @@ func (m *Machine) gone(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if links, e := m.Kernel.Links(); e == nil && !slices.ContainsFunc(links, func(l Link) bool { return l.Name == name }) {
-		return nil
+	if links, e := m.Kernel.Links(); e == nil {
+		if _, there := linkOf(links, name); !there {
+			return nil
+		}
 	}
 	return err
 }

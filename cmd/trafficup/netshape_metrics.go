@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"trafficup/internal/netshape"
+)
+
+// metrics are the parts that tell of all interfaces that were set up, of names, and
+// of those in the configuration: whichever watch is asked, it says the same.
+func (o *netshapeOptions) metrics(sys *system, names []string) (all []part, err error) {
+	c := sys.config.Netshape
+	names = slices.Clone(names)
+	for _, i := range c.Interfaces {
+		names = append(names, i.Name)
+	}
+	if c.MetricsFile != "" {
+		m, err := o.shaper(sys)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, func(ctx context.Context, tell func(netshape.Event)) { writeMetrics(ctx, m, names, c.MetricsFile, tell) })
+	}
+	if c.MetricsListen == "" {
+		return all, nil
+	}
+	m, err := o.shaper(sys)
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{Control: shareAddress}).Listen(sys.soft, "tcp", c.MetricsListen)
+	if err != nil {
+		return nil, &failure{exitFailed, "choose an address of this machine, and a port above 1023 that is free (ss -ltn shows those that are not), with --metrics-listen or netshape.metrics_listen", err}
+	}
+	return append(all, func(ctx context.Context, tell func(netshape.Event)) {
+		tell(netshape.Event{What: eventMetrics, Text: "served at http://" + l.Addr().String() + "/metrics"})
+		err := netshape.ServeMetrics(ctx, l, func() ([]byte, error) { return m.Metrics(names...) })
+		if err != nil {
+			tell(netshape.Event{What: netshape.EventFailed, Text: "serve metrics: " + err.Error()})
+		}
+	}), nil
+}
+
+// eventMetrics is about where metrics are.
+const eventMetrics = "metrics"
+
+// checkListen is for addresses to listen at.
+func checkListen(addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	return err
+}
+
+const metricsEvery = 15 * time.Second
+
+// writeMetrics writes them until ctx ends, and tells when that begins to fail.
+func writeMetrics(ctx context.Context, m *netshape.Machine, names []string, file string, tell func(netshape.Event)) {
+	tick := time.NewTicker(metricsEvery)
+	defer tick.Stop()
+	said := ""
+	for {
+		data, err := m.Metrics(names...)
+		if err == nil {
+			err = netshape.SaveMetrics(file, data)
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if text != "" && text != said {
+			tell(netshape.Event{What: netshape.EventFailed, Text: text})
+		}
+		said = text
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
