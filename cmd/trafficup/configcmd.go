@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,7 +28,7 @@ func newConfigInitCommand(sys *system) *cobra.Command {
 			// It may come to hold a token, and must not take the place of one that does.
 			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
-				return usageError("name a file that is not there yet", "write example: %w", err)
+				return usageError(exampleHint(args[0], err), "write example: %w", err)
 			}
 			err = config.WriteExample(f)
 			if cerr := f.Close(); err == nil {
@@ -37,6 +40,18 @@ func newConfigInitCommand(sys *system) *cobra.Command {
 			return nil
 		},
 	}
+}
+
+// exampleHint is what to do where the example cannot be written to file.
+func exampleHint(file string, err error) string {
+	dir := filepath.Dir(file)
+	switch _, missing := os.Stat(dir); {
+	case errors.Is(err, fs.ErrPermission):
+		return "run it with sudo, or name a file of your own: trafficup config init trafficup.yaml"
+	case errors.Is(missing, fs.ErrNotExist):
+		return fmt.Sprintf("mkdir -p %s && trafficup config init %s", quoted(dir), quoted(file))
+	}
+	return "name a file that is not there yet"
 }
 
 // addQuietOptions gives a command every option, without filling its help.

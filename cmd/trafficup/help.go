@@ -65,6 +65,8 @@ const (
 	lettersLine = "7         a file of letters is missing, or part of it is unreadable"
 	usageLine   = "10        usage or configuration"
 	refusedLine = "10        usage, configuration, or refused: nothing was changed"
+
+	notConfirmedLine = "1         failed or not confirmed: all was taken back, unless it says that it stands"
 )
 
 // otherExits are the codes above 0 of commands that use more than 1 and 10 or
@@ -77,10 +79,11 @@ var otherExits = map[string][]string{
 	"explain":            {faultLine, "10        usage or configuration; nothing is known of the record"},
 	"state check":        {"1         something failed, or cannot be read", usageLine},
 	"config check":       {faultLine, "10        usage; the configuration has mistakes"},
+	"netshape":           {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back, or nothing was measured"},
 	"netshape plan":      {faultLine, refusedLine},
-	"netshape apply":     {"1         failed or not confirmed: all was taken back", refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
-	"netshape clear":     {"1         failed or not confirmed: all was taken back", refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
-	"netshape confirm":   {faultLine, "10        usage, or nothing waits for confirmation"},
+	"netshape apply":     {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape clear":     {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape confirm":   {"1         failed; or it stands, and is not kept for the next boot, which it says", "10        usage, or nothing waits for confirmation"},
 	"netshape rollback":  {faultLine, "10        usage, or nothing waits for confirmation"},
 	"netshape measure":   {faultLine, usageLine, "130, 143  SIGINT, SIGTERM"},
 	"netshape watch":     {faultLine, refusedLine},

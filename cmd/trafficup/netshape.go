@@ -57,15 +57,20 @@ func (o *netshapeOptions) addRateFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.down, "down", "", "`RATE` of what comes in; left alone without")
 	fs.StringVar(&o.profile, "profile", "", "what the link is: leo, geo or lte")
 	fs.StringVar(&o.diffserv, "diffserv", "", "how the queue tells traffic apart: besteffort, diffserv3, diffserv4, diffserv8 or precedence (default diffserv4)")
+	fs.StringVar(&o.rtt, "rtt", "", "`TIME` to the servers and back, 1ms to 10s; 0s: the profile's, or 100ms")
+	fs.StringVar(&o.overhead, "overhead", "", "`BYTES` that the link adds to each packet, for cake; 38 is that of Ethernet (default: the profile's)")
+	fs.StringVar(&o.ackFilter, "ack-filter", "", "whether cake thins out acks: on, off, aggressive or auto, which does where --down is over ten times --up (default auto)")
+}
+
+// rated tells that flags say what an interface shall be like.
+func (o *netshapeOptions) rated() bool {
+	return o.kind+o.up+o.down+o.profile+o.diffserv+o.rtt+o.overhead+o.ackFilter != ""
 }
 
 // addApplyFlags adds those of plan and apply, which take the same.
 func (o *netshapeOptions) addApplyFlags(fs *pflag.FlagSet) {
 	o.addIfaceFlags(fs)
 	o.addRateFlags(fs)
-	fs.StringVar(&o.rtt, "rtt", "", "`TIME` to the servers and back, 1ms to 10s; 0s: the profile's, or 100ms")
-	fs.StringVar(&o.overhead, "overhead", "", "`BYTES` that the link adds to each packet, for cake; 38 is that of Ethernet (default: the profile's)")
-	fs.StringVar(&o.ackFilter, "ack-filter", "", "whether cake thins out acks: on, off, aggressive or auto, which does where --down is over ten times --up (default auto)")
 	fs.BoolVar(&o.force, "force", false, "replace what others set up")
 	o.addConfirmFlags(fs, time.Minute)
 }
@@ -97,6 +102,7 @@ func (o *netshapeOptions) shaper(sys *system) (*netshape.Machine, error) {
 	if err != nil {
 		return nil, &failure{exitFailed, "", err}
 	}
+	m.Warn = func(text string) { fmt.Fprintf(sys.stderr, "trafficup: warning: %s\n", printable(text)) }
 	return m, nil
 }
 

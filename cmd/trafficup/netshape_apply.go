@@ -74,8 +74,9 @@ func newNetshapeClearCommand(sys *system, asJSON *bool) *cobra.Command {
 		Short: "put back what was there before the first apply",
 		Long: `Put back what was there before the first apply, or the kernel's default, and take
 the marks away. Without --iface: on all interfaces that were shaped. What others set
-up since then stays.`,
-		Args: cobra.NoArgs,
+up since then stays. Needs no configuration, and goes on without one that is at fault.`,
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{withoutConfig: "yes"},
 		RunE: func(*cobra.Command, []string) error {
 			m, err := o.shaper(sys)
 			if err != nil {
@@ -139,6 +140,9 @@ func (o *netshapeOptions) carryOut(sys *system, m *netshape.Machine, p netshape.
 		if err := c.askBefore(o.targets, p); err != nil {
 			return err
 		}
+		if err := m.CanKeep(p); err != nil {
+			return &failure{exitFailed, keepHint(m.Keep), fmt.Errorf("nothing was changed: what is confirmed could not be kept for the next boot: %w", err)}
+		}
 	}
 	sys.graceful.Store(true) // a signal waits for a step to end, and for all to be undone
 	done, err := m.Apply(sys.soft, p, o.within)
@@ -186,18 +190,37 @@ func hintsOf(list []netshape.Refusal) string {
 	return strings.Join(hints, "; ")
 }
 
+// keepHint is what to do where dir takes nothing.
+func keepHint(dir string) string {
+	return "make " + quoted(dir) + " writable, or give --state-dir DIR, to all commands of netshape, where all that is kept goes to DIR"
+}
+
 // failed says what became of an apply that did not work.
 func (c *confirmation) failed(err error) error {
 	if r, ok := errors.AsType[*netshape.RefusedError](err); ok {
 		return refusal(r.Refusals)
 	}
 	switch code := int(c.sys.signal.Load()); {
+	case errors.Is(err, netshape.ErrNotKept):
+		return c.notKept(err)
 	case code != 0 && errors.Is(err, context.Canceled):
 		return &failure{exitSignal + code, "", fmt.Errorf("stopped by a signal: %w", err)}
 	case errors.Is(err, netshape.ErrChanged):
 		return &failure{exitFailed, "run the same command again", fmt.Errorf("nothing was changed: %w", err)}
 	case errors.Is(err, netshape.ErrNotTaken):
 		return &failure{exitFailed, "leave out the option that it names, or take another --kind", err}
+	case errors.Is(err, netshape.ErrNotRestored):
+		return notRestored(err)
 	}
 	return &failure{exitFailed, "trafficup netshape status shows what stands now", err}
+}
+
+// notRestored is for what others had set up and is lost.
+func notRestored(err error) error {
+	return &failure{exitFailed, "set up again what was there, by hand or by the service that did; nothing of this program stands in its place", err}
+}
+
+// notKept is for what stands, for good, as long as this boot lasts.
+func (c *confirmation) notKept(err error) error {
+	return &failure{exitFailed, "make " + quoted(c.machine.Keep) + " writable and run the same apply or clear again: that changes nothing else, and keeps it", err}
 }

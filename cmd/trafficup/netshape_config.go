@@ -50,15 +50,26 @@ func (c Config) shaped(name string) config.ShapedInterface {
 func (c Config) trafficClasses() (classes []dscpmark.Class, mask uint32, err error) {
 	for _, k := range c.Netshape.Classes {
 		class, err := netshape.ParseClass(classSpec(k))
-		if err != nil {
+		switch {
+		case errors.Is(err, netshape.ErrNoUser):
+			return nil, 0, usageError(noUserHint(k.Match.User), "netshape.classes: %w", err)
+		case err != nil:
 			return nil, 0, usageError("correct netshape.classes: trafficup config check", "%w", err)
 		}
 		classes = append(classes, class)
 	}
-	if mask, err = parseMask(c.Netshape.Mask); err != nil {
+	if mask, err = parseMask(c.Netshape.Mask); err == nil {
+		err = netshape.CheckClasses(classes, mask)
+	}
+	if err != nil {
 		return nil, 0, usageError("correct netshape.mask: trafficup config check", "%w", err)
 	}
 	return classes, mask, nil
+}
+
+// noUserHint is what to do about a user of a class who is not there.
+func noUserHint(name string) string {
+	return "make the user: useradd --system " + quoted(name) + "; or write another name or a number, or leave user out of the class"
 }
 
 func classSpec(k config.TrafficClass) netshape.ClassSpec {
@@ -91,26 +102,43 @@ func (c Config) checkNetshape() {
 		}
 		seen[i.Name] = true
 	}
-	for n, k := range c.Netshape.Classes {
-		at := fmt.Sprintf("netshape.classes[%d]", n)
-		spec := classSpec(k)
-		spec.User = "" // may not be there yet
-		if _, err := netshape.ParseClass(spec); err != nil {
-			c.Fault(at, "%v", err)
-		}
-	}
-	if _, err := parseMask(c.Netshape.Mask); err != nil {
-		c.Fault("netshape.mask", "%s: %v", c.Netshape.Mask, err)
-	}
+	c.checkClasses()
 	for n, target := range c.Netshape.Targets {
 		if _, _, err := net.SplitHostPort(target); err != nil {
 			c.Fault(fmt.Sprintf("netshape.targets[%d]", n), "%q: want HOST:PORT", target)
 		}
 	}
-	if addr := c.Netshape.MetricsListen; addr != "" {
-		if err := checkListen(addr); err != nil {
-			c.Fault("netshape.metrics_listen", "%q: want HOST:PORT, such as 127.0.0.1:9477", addr)
+	c.checkMetrics()
+}
+
+// checkClasses finds the mistakes in the classes, each for itself and all together.
+func (c Config) checkClasses() {
+	var classes []dscpmark.Class
+	seen := map[string]bool{}
+	for n, k := range c.Netshape.Classes {
+		at := fmt.Sprintf("netshape.classes[%d]", n)
+		spec := classSpec(k)
+		class, err := netshape.ParseClass(spec)
+		if errors.Is(err, netshape.ErrNoUser) { // may come later
+			c.Warn(at+".match.user", "class %s: %s is no user of this machine, and nothing is shaped or marked before there is one; %s", k.Name, k.Match.User, noUserHint(k.Match.User))
+			spec.User = "0"
+			class, err = netshape.ParseClass(spec)
 		}
+		switch {
+		case err != nil:
+			c.Fault(at, "%v", err)
+		case seen[k.Name]:
+			c.Fault(at+".name", "%s is there twice", k.Name)
+		default:
+			classes = append(classes, class)
+		}
+		seen[k.Name] = true
+	}
+	mask, err := parseMask(c.Netshape.Mask)
+	if err != nil {
+		c.Fault("netshape.mask", "%s: %v", c.Netshape.Mask, err)
+	} else if err := netshape.CheckClasses(classes, mask); err != nil {
+		c.Fault("netshape.mask", "%v", err)
 	}
 }
 

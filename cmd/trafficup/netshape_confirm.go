@@ -12,6 +12,12 @@ import (
 	"trafficup/internal/netshape"
 )
 
+// How times are told: where this machine is, with the zone.
+const (
+	timeAndZone  = "2006-01-02 15:04:05 MST"
+	clockAndZone = "15:04:05 MST"
+)
+
 // confirmation sees to it that a change is confirmed or taken back.
 type confirmation struct {
 	sys     *system
@@ -32,7 +38,12 @@ func (c *confirmation) askBefore(targets []string, p netshape.Plan) error {
 	c.targets.Addrs = targets
 	var names []string
 	for _, s := range p.Steps {
-		names = append(names, s.Interface)
+		if s.Interface != "" { // the table of marks is of none
+			names = append(names, s.Interface)
+		}
+	}
+	if err := c.checkWays(targets, names); err != nil {
+		return err
 	}
 	if peer := netshape.SSHPeer(c.sys.getenv("SSH_CONNECTION"), names); peer != "" {
 		c.targets.Peers = []string{peer}
@@ -44,13 +55,27 @@ func (c *confirmation) askBefore(targets []string, p netshape.Plan) error {
 	return nil
 }
 
+// checkWays refuses targets that would confirm whatever becomes of the interfaces.
+func (c *confirmation) checkWays(targets, interfaces []string) error {
+	if len(interfaces) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.sys.soft, 5*time.Second)
+	defer cancel()
+	if list := netshape.Elsewhere(ctx, targets, interfaces); len(list) > 0 {
+		return usageError("name targets behind "+strings.Join(interfaces, ", ")+" (ip route get ADDRESS tells the way), or leave them out and confirm by hand",
+			"refused: the way to %s is not by %s: it would confirm anything", strings.Join(list, ", "), strings.Join(interfaces, ", "))
+	}
+	return nil
+}
+
 // settle ends an apply: it is confirmed by the targets, or it is told how.
 func (c *confirmation) settle(done netshape.Applied) error {
 	if done.ID == "" || len(c.targets.Addrs) == 0 {
 		return c.tell(done, done.ID == "")
 	}
 	if !c.json {
-		fmt.Fprintf(c.sys.stderr, "trafficup: applied; taken back at %s unless the targets answer as before\n", done.Until.Local().Format(time.TimeOnly))
+		fmt.Fprintf(c.sys.stderr, "trafficup: applied; taken back at %s unless the targets answer as before\n", done.Until.Local().Format(clockAndZone))
 	}
 	// A little earlier than the other process, so that it is known here what became of it.
 	ctx, cancel := context.WithDeadline(c.sys.soft, done.Until.Add(-c.within/20))
@@ -59,9 +84,14 @@ func (c *confirmation) settle(done netshape.Applied) error {
 	if err == nil {
 		return c.tell(done, true)
 	}
+	if errors.Is(err, netshape.ErrNotKept) {
+		return c.notKept(err)
+	}
 	// Whatever ended the wait, also a signal: nobody knows that it is well.
 	did, back := c.machine.Rollback(context.WithoutCancel(c.sys.soft), done.ID)
 	switch code := int(c.sys.signal.Load()); {
+	case errors.Is(back, netshape.ErrNotRestored):
+		return notRestored(errors.Join(err, back))
 	case back != nil:
 		return &failure{exitFailed, "the process that takes it back tries on; trafficup netshape status shows what stands", errors.Join(err, back)}
 	case !did:
@@ -93,7 +123,7 @@ func (c *confirmation) tell(done netshape.Applied, stays bool) error {
 		text = "done: the targets answer as before, confirmed"
 	default:
 		again := done.ID + stateFlag(c.dir)
-		text = fmt.Sprintf("applied; all is taken back at %s unless you confirm:\n  trafficup netshape confirm %s\nor at once: trafficup netshape rollback %s", done.Until.Local().Format(time.TimeOnly), again, again)
+		text = fmt.Sprintf("applied; all is taken back at %s unless you confirm:\n  trafficup netshape confirm %s\nor at once: trafficup netshape rollback %s", done.Until.Local().Format(clockAndZone), again, again)
 	}
 	_, err := fmt.Fprintln(c.sys.stdout, text)
 	return unheard(err)
@@ -121,6 +151,8 @@ func newNetshapeConfirmCommand(sys *system, asJSON *bool) *cobra.Command {
 			}
 			if err := m.Confirm(sys.soft, id); errors.Is(err, netshape.ErrNoPending) {
 				return nothingWaits(id)
+			} else if errors.Is(err, netshape.ErrNotKept) {
+				return (&confirmation{machine: m}).notKept(err)
 			} else if err != nil {
 				return &failure{exitFailed, "trafficup netshape status shows what stands", err}
 			}
@@ -153,6 +185,8 @@ func newNetshapeRollbackCommand(sys *system, asJSON *bool) *cobra.Command {
 			}
 			did, err := m.Rollback(sys.soft, id)
 			switch {
+			case errors.Is(err, netshape.ErrNotRestored):
+				return notRestored(err)
 			case err != nil:
 				return &failure{exitFailed, "run the same command again", err}
 			case !did:
@@ -177,6 +211,8 @@ func (o *netshapeOptions) waiting(sys *system, args []string) (m *netshape.Machi
 		return nil, "", &failure{exitFailed, "", err}
 	case seen.Denied != nil:
 		return nil, "", usageError("run it as root", "refused: %w", seen.Denied)
+	case seen.Unreadable != nil:
+		return nil, "", usageError("run it as the user who applied, or as root", "refused: %w", seen.Unreadable)
 	case len(args) == 1:
 		return m, strings.ToLower(args[0]), nil
 	case seen.Pending == nil:

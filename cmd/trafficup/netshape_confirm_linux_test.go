@@ -218,12 +218,12 @@ func TestNetshapeByConfiguration(t *testing.T) {
 	now := []string{"apply", "--config", file, "--confirm-within", "0"}
 	u.run(now...).is(0, "+ dev up0 root: htb rate 9mbit", "+ dev up0 ingress", "+ nft table inet trafficup: bulk dscp 1, interactive dscp 18 on up0")
 	u.run(now...).is(0, "nothing to do")
-	u.run("status", "--config", file).is(0, "  in ", "mark_post     bulk", "classify_out  interactive")
+	u.run("status", "--config", file).is(0, "  in ", "marks    bulk  ", "marks    interactive  ")
 	u.sh("nft flush ruleset")
 	u.run("status").is(0, "marks    drift: the table is gone")
 	u.run(now...).is(0, "1 to add")
 	u.run(append(now, "--iface", "up0", "--kind", "none")...).is(0, "- dev up0 root", "- dev up0 ingress", "shapes nothing: that has no effect on the delay", "2 to remove")
-	if s := u.run("status").is(0, "mark_post     bulk", "noqueue"); strings.Contains(s.stdout, "drift") {
+	if s := u.run("status").is(0, "marks    bulk  ", "noqueue"); strings.Contains(s.stdout, "drift") {
 		t.Error(s.stdout)
 	}
 	u.run("clear").is(0, "- nft table")

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"trafficup/internal/config"
 	"trafficup/internal/tc"
 )
@@ -45,6 +47,15 @@ func TestNetshapeFlagsOverConfiguration(t *testing.T) {
 	}
 	if _, err := (&netshapeOptions{kind: "fq_codel", overhead: "38"}).desired(c); err == nil || !strings.Contains(err.Error(), "are for kind cake") {
 		t.Error(err)
+	}
+	// Each of them says what is wanted, to watch, too.
+	for _, name := range []string{"kind", "up", "down", "profile", "diffserv", "rtt", "overhead", "ack-filter"} {
+		var o netshapeOptions
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		o.addRateFlags(fs)
+		if o.rated() || fs.Set(name, "x") != nil || !o.rated() {
+			t.Error(name)
+		}
 	}
 	if d, err = (&netshapeOptions{kind: "none"}).desired(c); err != nil || d.Interfaces[0].Root.Kind != "" {
 		t.Errorf("%+v, %v", d.Interfaces, err)

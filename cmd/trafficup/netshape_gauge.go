@@ -121,7 +121,7 @@ func (g *gaugeOptions) follow(sys *system, m *netshape.Machine, name string, asJ
 		} else {
 			broken = unheard(writeReading(sys.stdout, time.Now(), r))
 			if r.TooHigh != "" && said == "" {
-				fmt.Fprintf(sys.stderr, "trafficup: %s: %s\n", name, printable(r.TooHigh))
+				fmt.Fprintf(sys.stderr, "trafficup: %s: %s; take 90%% of that: --up %s\n", name, printable(r.TooHigh), roughly(r.Carries/10*9))
 			}
 			said = r.TooHigh
 		}
@@ -143,13 +143,16 @@ func writeReading(w io.Writer, now time.Time, r netshape.Reading) error {
 		line += fmt.Sprintf("  rate %s  sent %s  waiting %s bytes", roughly(r.Rate), roughly(r.Sent), thousands(int64(r.Backlog)))
 	}
 	switch {
-	case r.Delay > 0:
+	case r.Delay.Duration > 0:
 		line += fmt.Sprintf("  delay %v", r.Delay.Round(100*time.Microsecond))
 	case r.Asked:
 		line += "  no answer"
 	}
-	if r.Idle > 0 {
+	switch {
+	case r.Idle.Duration > 0:
 		line += fmt.Sprintf("  idle %v", r.Idle.Round(100*time.Microsecond))
+	case r.Assumed.Duration > 0:
+		line += fmt.Sprintf("  idle delay not seen yet, taken as %v", r.Assumed.Round(time.Millisecond))
 	}
 	if r.TooHigh != "" {
 		line += "  TOO HIGH"
@@ -161,9 +164,12 @@ func writeReading(w io.Writer, now time.Time, r netshape.Reading) error {
 	return err
 }
 
+// unshaped is how many seconds without a rate are no passing matter.
+const unshaped = 30
+
 // steer fits the rate to the link until ctx ends, and tells what changes.
 func steer(ctx context.Context, m *netshape.Machine, g netshape.Gauge, tell func(netshape.Event)) {
-	said := ""
+	said, without := "", 0
 	err := m.Gauge(ctx, g, func(r netshape.Reading) {
 		var texts []string
 		if r.Next != 0 {
@@ -173,6 +179,14 @@ func steer(ctx context.Context, m *netshape.Machine, g netshape.Gauge, tell func
 			if said = trouble; trouble != "" {
 				texts = append(texts, strings.Trim(r.TooHigh+"; "+r.Error, "; "))
 			}
+		}
+		if r.Look != "" {
+			texts = append(texts, r.Look)
+		}
+		if without++; r.Rate != 0 {
+			without = 0
+		} else if without == unshaped {
+			texts = append(texts, "there is none to fit to the link: the interface is not shaped by this program, or without a rate")
 		}
 		if len(texts) > 0 {
 			tell(netshape.Event{Interface: g.Interface, What: eventRate, Text: strings.Join(texts, ": ")})

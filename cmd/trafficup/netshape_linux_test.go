@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,7 +47,7 @@ func TestNetshapeThereAndBack(t *testing.T) {
 	}
 	u.run("status").is(0, "up0\n  out      htb rate 9mbit", "Interactive", "applied  20")
 	u.run(plus(now, "--up", "8mbit")...).is(0, "in place, counters stay: rate 9mbit, want 8mbit")
-	u.run("status", "--json").is(0, `"message_type":"status"`, `"rate":8000000`, `"present":true`)
+	u.run("status", "--json").is(0, `"message_type":"status"`, `"rate_bit_s":8000000`, `"present":true`)
 	u.sh("tc qdisc del dev up0 root")
 	u.run("status").is(0, "drift    root: gone")
 	u.run(plus(now, "--json")...).is(0, `{"message_type":"plan","plan":{"steps":[{"op":"+"`, `{"message_type":"summary","steps":1,"confirmed":true}`)
@@ -97,6 +98,7 @@ func TestNetshapeRefuses(t *testing.T) {
 		{"--iface up0 --kind fq_codel --up 9mbit --target 10.99.0.2:1", "refused: the targets do not answer before any change"},
 		{"--iface up0 --kind fq_codel --up 9mbit --confirm-within 0 --target 10.99.0.2:443", "hint: give --confirm-within 60s"},
 		{"--iface up0 --kind fq_codel --up 9mbit --target nonsense", "missing port"},
+		{"--iface up0 --kind fq_codel --up 9mbit --target 10.99.0.1:1 --target 10.99.0.2:443", "refused: the way to 10.99.0.1:1 is not by up0: it would confirm anything"},
 	} {
 		s := u.run(append([]string{"apply"}, strings.Fields(c.args)...)...).is(exitUsage, c.want, "trafficup: error: ")
 		if left, err := os.ReadDir(s.dir); err != nil || len(left) > 0 {
@@ -113,11 +115,28 @@ func TestNetshapeRefuses(t *testing.T) {
 	}
 	u.run("confirm").is(exitUsage, "nothing waits")
 	u.run("rollback", "abcdefgh").is(exitUsage, "nothing of the id abcdefgh waits")
-	u.run("clear").is(exitUsage, "no interface was shaped")
+	u.run("clear").is(0, "nothing to do")
 	u.run("status", "--iface", "up9").is(exitUsage, "there is no interface up9")
 	u.run("watch").is(exitUsage, "nothing was confirmed")
 	if after := u.stands(); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// State files that are damaged are named with their path, and keep nobody from looking
+// or from clearing.
+func TestNetshapeDamagedState(t *testing.T) {
+	u := newUplink(t)
+	u.run("apply", "--iface", "up0", "--kind", "fq_codel", "--up", "9mbit", "--confirm-within", "0").is(0)
+	for _, name := range []string{"up0.json", "rollback:last.json"} {
+		if err := os.WriteFile(filepath.Join(u.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.run("status").is(0, "up0", "trafficup: warning: "+filepath.Join(u.dir, "up0.json")+" is damaged")
+	u.run("clear").is(0, "up0.json.damaged")
+	if left := u.sh("tc qdisc show dev up0"); strings.Contains(left, "7a51") {
+		t.Error(left)
 	}
 }
 
@@ -129,10 +148,18 @@ func TestNetshapeForeignQueue(t *testing.T) {
 	now := plus([]string{"apply", "--confirm-within", "0"}, at9...)
 	u.run(now...).is(exitUsage, "the root of up0 is tbf", "--force")
 	u.run(plus([]string{"plan", "--json"}, at9...)...).is(exitUsage, `"code":"foreign_qdisc"`, `"message_type":"exit_error"`)
+	u.run("status", "--iface", "up0").is(0, "rate 5mbit burst 10240 limit ")
 	u.run(plus(now, "--force")...).is(0)
-	u.run("clear").is(0)
+	s := u.run("clear").is(0)
 	if after := u.stands(); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
+	}
+	// Its command can be pasted.
+	_, command, _ := strings.Cut(s.stdout, "# ")
+	command, _, _ = strings.Cut(command, "\n")
+	u.sh("tc qdisc del dev up0 root; " + command)
+	if after := u.stands(); after != before {
+		t.Errorf("%s: it was\n%s\nand is\n%s", command, before, after)
 	}
 }
 

@@ -45,7 +45,7 @@ something behind it.`,
 	fs.StringVar(&o.sink, "sink", "", "`HOST:PORT` that the uploads go to")
 	fs.StringVar(&o.maxBytes, "max-bytes", "50MB", "`SIZE` of all uploads at most, in kB, MB or GB")
 	fs.IntVar(&o.uploads, "uploads", 4, "uploads at once")
-	fs.DurationVar(&o.load, "for", 10*time.Second, "how long there is load")
+	fs.DurationVar(&o.load, "for", 10*time.Second, "how long there is load, 3s to 10m")
 	return cmd
 }
 
@@ -78,6 +78,10 @@ func (o *measureOptions) run(sys *system, asJSON bool) error {
 	if err != nil {
 		return notMeasured(sys, err)
 	}
+	kind := kindFor(seen.Missing)
+	if kind == "" {
+		found.Notes = append(found.Notes, "this kernel has neither sch_cake nor sch_htb with sch_fq_codel, and cannot shape before it has one of them: trafficup netshape plan --iface "+quoted(survey.Interface)+" --kind cake --up "+netshape.FormatRate(cmp.Or(found.Proposed, found.Rate))+" names the modules and packages")
+	}
 	if asJSON {
 		return writeJSON(sys, struct {
 			Type      string `json:"message_type"`
@@ -85,11 +89,19 @@ func (o *measureOptions) run(sys *system, asJSON bool) error {
 			netshape.Measured
 		}{"measured", survey.Interface, found})
 	}
-	kind := netshape.KindCake
-	if slices.Contains(seen.Missing, tc.KindCake) {
-		kind = netshape.KindFqCodel
-	}
 	return unheard(writeMeasured(sys.stdout, survey.Interface, kind, found))
+}
+
+// kindFor is the queue that a kernel can make without these; "": there is none.
+func kindFor(missing []tc.Kind) string {
+	lacks := func(k tc.Kind) bool { return slices.Contains(missing, k) }
+	switch {
+	case !lacks(tc.KindCake):
+		return netshape.KindCake
+	case !lacks(tc.KindHTB) && !lacks(tc.KindFqCodel):
+		return netshape.KindFqCodel
+	}
+	return ""
 }
 
 // survey is what the flags ask for.
@@ -101,6 +113,9 @@ func (o *measureOptions) survey(c Config) (s netshape.Survey, err error) {
 	target := cmp.Or(o.target, c.shaped(name).Target)
 	if err := checkTarget("--target", target); err != nil {
 		return s, err
+	}
+	if o.sink == "" {
+		return s, usageError(sinkHint, "--sink is missing: give --sink HOST:PORT")
 	}
 	if _, _, err := net.SplitHostPort(o.sink); err != nil {
 		return s, usageError(sinkHint, "--sink %q: want HOST:PORT", o.sink)
@@ -144,6 +159,9 @@ func isTarget(s string) bool {
 }
 
 func checkTarget(flag, target string) error {
+	if target == "" {
+		return usageError("something behind the modem that answers, such as "+flag+" probe.example:443", "%s is missing: give %s HOST:PORT or icmp:HOST", flag, flag)
+	}
 	if !isTarget(target) {
 		return usageError("give "+flag+" HOST:PORT or icmp:HOST, something behind the modem that answers", "%s %q: want HOST:PORT or icmp:HOST", flag, target)
 	}
@@ -182,25 +200,36 @@ func notMeasured(sys *system, err error) error {
 	return &failure{exitFailed, hint, err}
 }
 
+// writeMeasured writes m, and the command that may come next; kind "" has none.
 func writeMeasured(w io.Writer, name, kind string, m netshape.Measured) error {
-	ms := func(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
+	ms := func(d netshape.Millis) time.Duration { return d.Round(100 * time.Microsecond) }
 	var b strings.Builder
 	fmt.Fprintf(&b, "idle      delay %v, 95%% below %v, jitter %v\n", ms(m.Idle), ms(m.IdleP95), ms(m.Jitter))
-	if m.Loaded > 0 {
+	if m.Loaded.Duration > 0 {
 		fmt.Fprintf(&b, "loaded    delay %v, 95%% below %v: load adds %v\n", ms(m.Loaded), ms(m.LoadedP95), ms(m.Bloat))
 	} else {
 		b.WriteString("loaded    no answer\n")
 	}
 	fmt.Fprintf(&b, "carries   %s, a quarter of the time below %s; %s bytes were sent\n", roughly(m.Rate), roughly(m.Slow), thousands(int64(m.Bytes)))
-	fmt.Fprintf(&b, "proposed  up %s, profile %s\n", netshape.FormatRate(m.Proposed), cmp.Or(m.Profile, "none"))
+	profile, flag := "no profile, for none fits", ""
+	if m.Profile != "" {
+		profile, flag = "profile "+m.Profile, " --profile "+m.Profile
+	}
+	up, next := "no rate", ""
+	switch rate := netshape.FormatRate(m.Proposed); {
+	case m.Proposed == 0: // a note says why
+	case kind == "":
+		up = "up " + rate
+	default:
+		up, next = "up "+rate, "trafficup netshape plan --iface "+quoted(name)+" --kind "+kind+" --up "+rate+flag
+	}
+	fmt.Fprintf(&b, "proposed  %s, %s\n", up, profile)
 	for _, n := range m.Notes {
 		fmt.Fprintf(&b, "note      %s\n", n)
 	}
-	fmt.Fprintf(&b, "\ntrafficup netshape plan --iface %s --kind %s --up %s", quoted(name), kind, netshape.FormatRate(m.Proposed))
-	if m.Profile != "" {
-		b.WriteString(" --profile " + m.Profile)
+	if next != "" {
+		fmt.Fprintf(&b, "\n%s\n", next)
 	}
-	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
 	return err
 }

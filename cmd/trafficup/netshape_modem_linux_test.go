@@ -27,6 +27,7 @@ import (
 type modemBench struct {
 	uplinkBench
 	received atomic.Int64 // bytes, by the server
+	late     bool         // status --watch begins under load
 }
 
 const behind, aside = "10.2.0.2", "10.3.0.2" // the server, by the modem and by the other way
@@ -244,13 +245,20 @@ func (b *modemBench) load(args ...string) (l burden) {
 	var watch *running
 	if len(args) > 0 {
 		b.run(plus([]string{"apply", "--confirm-within", "0", "--iface", "up0"}, args...)...).is(0, "done")
-		watch = b.start("status", "--watch", "--json", "--target", b.far)
-		b.soon("the delay without load", func() bool { return strings.Contains(watch.said(), `"idle":`) })
+	}
+	begin := func() { watch = b.start("status", "--watch", "--json", "--target", b.far) }
+	if len(args) > 0 && !b.late {
+		begin()
+		b.soon("the delay without load", func() bool { return strings.Contains(watch.said(), `"idle_ms":`) })
 	}
 	for range 2 {
 		defer b.upload()()
 	}
 	time.Sleep(2500 * time.Millisecond)
+	if len(args) > 0 && b.late {
+		begin()
+		b.soon("word of the rate", func() bool { return strings.Contains(watch.said(), `"too_high":`) })
+	}
 	start, before := time.Now(), b.received.Load()
 	l.delay, l.beside = b.ping()
 	l.rate = float64(b.received.Load()-before) * 8 / time.Since(start).Seconds()

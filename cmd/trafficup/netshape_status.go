@@ -1,12 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +28,8 @@ configuration and those that were shaped. The code is 0 whatever there is to see
 With --watch a line each second for one interface: its rate, what was sent and waits,
 and under load the delay to --target. Where that rises and nothing waits here, the
 rate is above the link's, which is told. A signal ends it, code 0.`,
-		Args: cobra.NoArgs,
+		Args:        cobra.NoArgs,
+		Annotations: map[string]string{withoutConfig: "yes"},
 		RunE: func(*cobra.Command, []string) error {
 			m, err := o.shaper(sys)
 			if err != nil {
@@ -90,7 +91,7 @@ func (o *netshapeOptions) status(sys *system, m *netshape.Machine) (s netshape.S
 	all := slices.Clone(names)
 	if len(o.ifaces) == 0 {
 		kept, _, err := m.Kept()
-		if err != nil {
+		if err != nil && !errors.Is(err, netshape.ErrUnreadable) {
 			return s, &failure{exitFailed, "", err}
 		}
 		for _, i := range kept.Interfaces {
@@ -114,32 +115,28 @@ func (o *netshapeOptions) status(sys *system, m *netshape.Machine) (s netshape.S
 	return s, nil
 }
 
-// shaped are the interfaces that clear is for.
+// shaped are the interfaces that clear is for. There may be none.
 func (o *netshapeOptions) shaped(sys *system, m *netshape.Machine) (names []string, err error) {
 	s, err := o.status(sys, m)
-	if err != nil {
-		return nil, err
-	}
 	for _, i := range s.Interfaces {
 		names = append(names, i.Name)
 	}
-	if len(names) == 0 && s.Denied == "" && !s.Marks.Present {
-		return nil, usageError("trafficup netshape status --iface NAME shows an interface", "there is nothing to clear: no interface was shaped")
-	}
-	return names, nil
+	return names, err
 }
 
 func writeStatus(w io.Writer, s netshape.Status, dirFlag string) error {
 	var b strings.Builder
 	for _, i := range s.Interfaces {
-		writeInterface(&b, i)
+		writeInterface(&b, i, s.Unreadable == "")
 	}
-	if len(s.Interfaces) == 0 {
+	if s.Unreadable != "" {
+		fmt.Fprintf(&b, "state    not known what was applied, waits or drifted: %s; run it as the user who applied, or as root\n", s.Unreadable)
+	} else if len(s.Interfaces) == 0 {
 		b.WriteString("no interface is shaped\n")
 	}
 	writeMarks(&b, s)
 	if p := s.Pending; p != nil {
-		fmt.Fprintf(&b, "waiting  taken back at %s unless: trafficup netshape confirm %s%s\n", p.Until.Local().Format(time.TimeOnly), p.ID, dirFlag)
+		fmt.Fprintf(&b, "waiting  taken back at %s unless: trafficup netshape confirm %s%s\n", p.Until.Local().Format(clockAndZone), p.ID, dirFlag)
 	}
 	if s.Rollbacks > 0 {
 		fmt.Fprintf(&b, "rolled back %d times since boot\n", s.Rollbacks)
@@ -148,7 +145,8 @@ func writeStatus(w io.Writer, s netshape.Status, dirFlag string) error {
 	return err
 }
 
-func writeInterface(b *strings.Builder, i netshape.InterfaceStatus) {
+// writeInterface writes of an interface; known says that the state could be read.
+func writeInterface(b *strings.Builder, i netshape.InterfaceStatus, known bool) {
 	state := ""
 	if !i.Present {
 		state = "  (not there)"
@@ -157,19 +155,30 @@ func writeInterface(b *strings.Builder, i netshape.InterfaceStatus) {
 	}
 	fmt.Fprintf(b, "%s%s\n", i.Name, state)
 	if i.Present {
+		if a := i.Autorate; a != nil {
+			i.Root.Text += autorateNote(*a)
+		}
 		writeQueue(b, "out", i.Root)
 		if i.Ingress != nil {
 			writeQueue(b, "in", *i.Ingress)
 		}
 	}
 	if i.Wanted != nil {
-		fmt.Fprintf(b, "  applied  %s\n", i.Since.UTC().Format(time.RFC3339))
-	} else if i.Present {
+		fmt.Fprintf(b, "  applied  %s\n", i.Since.Local().Format(timeAndZone))
+	} else if i.Present && known {
 		b.WriteString("  applied  nothing by this program\n")
 	}
 	for _, d := range i.Drift {
 		fmt.Fprintf(b, "  drift    %s\n", d)
 	}
+}
+
+// autorateNote says why a rate is not the one that was applied.
+func autorateNote(a netshape.AutorateStatus) string {
+	if a.Lowered.IsZero() {
+		return fmt.Sprintf("  (autorate: %s to %s)", netshape.FormatRate(a.Min), netshape.FormatRate(a.Applied))
+	}
+	return fmt.Sprintf("  (autorate: lowered from %s at %s)", netshape.FormatRate(a.Applied), a.Lowered.Local().Format(timeAndZone))
 }
 
 func writeQueue(b *strings.Builder, way string, q netshape.QueueStatus) {
@@ -194,12 +203,13 @@ func writeMarks(b *strings.Builder, s netshape.Status) {
 		fmt.Fprintf(b, "marks    cannot be read: %s\n", s.Denied)
 		return
 	}
-	for _, r := range s.Marks.Rules {
-		class := r.Class
-		if class == "" {
-			class = "of no class"
+	for _, c := range s.Marks.Classes {
+		what := " left marked"
+		if c.Class == netshape.NoClass {
+			c.Class, what = "of no class", ""
 		}
-		fmt.Fprintf(b, "marks    %-13s %-12s %s packets, %s bytes\n", r.Chain, class, thousands(int64(r.Packets)), thousands(int64(r.Bytes)))
+		fmt.Fprintf(b, "marks    %-12s %s packets, %s bytes%s; sent here %s, from the LAN %s\n", c.Class,
+			thousands(int64(c.Packets)), thousands(int64(c.Bytes)), what, thousands(int64(c.Here.Packets)), thousands(int64(c.LAN.Packets)))
 	}
 	if s.Marks.Drift != "" {
 		fmt.Fprintf(b, "marks    drift: %s\n", s.Marks.Drift)

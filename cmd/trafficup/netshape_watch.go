@@ -97,6 +97,9 @@ func (o *netshapeWatchOptions) beside(sys *system, d netshape.Desired) (all []pa
 	if err != nil {
 		return nil, err
 	}
+	if err := fittable(gauges, d); err != nil {
+		return nil, err
+	}
 	for _, g := range gauges {
 		m, err := o.shaper(sys)
 		if err != nil {
@@ -108,6 +111,20 @@ func (o *netshapeWatchOptions) beside(sys *system, d netshape.Desired) (all []pa
 	return append(all, metrics...), err
 }
 
+// fittable refuses gauges that have no rate to fit, or no room for one.
+func fittable(gauges []netshape.Gauge, d netshape.Desired) error {
+	for _, g := range gauges {
+		n := slices.IndexFunc(d.Interfaces, func(i netshape.Interface) bool { return i.Name == g.Interface })
+		switch i := d.Interfaces[n]; {
+		case i.Up == 0:
+			return usageError("give --up, the most that the link carries, or --autorate=false", "%s: --autorate fits a rate to the link, and there is none: kind %s, up unlimited or left out", i.Name, i.Kind)
+		case g.Min >= i.Up:
+			return usageError("give the least that the link carries in a bad hour, or --autorate=false", "%s: --min %s: want less than up, %s", i.Name, netshape.FormatRate(g.Min), netshape.FormatRate(i.Up))
+		}
+	}
+	return nil
+}
+
 // kept is what is wanted: of each interface what flags or configuration say, or
 // where these say nothing, what was confirmed last.
 func (o *netshapeOptions) kept(sys *system, m *netshape.Machine) (d netshape.Desired, err error) {
@@ -116,7 +133,7 @@ func (o *netshapeOptions) kept(sys *system, m *netshape.Machine) (d netshape.Des
 	if err != nil {
 		return d, err
 	}
-	rated := o.kind+o.up+o.down+o.profile+o.diffserv != ""
+	rated := o.rated()
 	said := *o
 	said.ifaces = nil
 	var rest []string

@@ -48,6 +48,9 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 			if sys.config.Loaded != nil && sys.config.Output.JSON {
 				*asJSON = true
 			}
+			if err != nil {
+				err = sys.goOn(cmd, err, *asJSON)
+			}
 			return err
 		},
 	}

@@ -185,7 +185,7 @@ type MaintenanceTime struct {
 // Netshape is how uplinks are shaped, and how what leaves by them is marked.
 type Netshape struct {
 	Interfaces []ShapedInterface `key:"interfaces" validate:"dive" help:"uplinks, and how they are shaped" example:"[{name: eth1, kind: cake, up: 9mbit, profile: leo}]"`
-	Classes    []TrafficClass    `key:"classes" validate:"dive" help:"traffic that is marked as it leaves by them; bulk, interactive and control have a mark of their own" example:"[{name: bulk, match: {user: trafficup, ports: [443]}}, {name: interactive, match: {ports: [22]}}]"`
+	Classes    []TrafficClass    `key:"classes" validate:"dive" help:"traffic that is marked as it leaves by them; bulk, interactive and control have a mark of their own" example:"[{name: bulk, match: {user: root, ports: [443]}}, {name: interactive, match: {ports: [22]}}]"`
 	Mask       string            `key:"mask" help:"bits of the connection mark that the classes use; 0xff when left out" example:"0xff00"`
 
 	ConfirmWithin time.Duration `key:"confirm_within" flag:"confirm-within" validate:"min=0" help:"how long apply waits for a confirmation before everything is taken back; 0: none is needed"`
@@ -219,8 +219,8 @@ type TrafficClass struct {
 
 // TrafficMatch says what belongs to a class.
 type TrafficMatch struct {
-	User   string   `key:"user" help:"who sends it, by name or number" example:"trafficup"`
-	Ports  []int    `key:"ports" validate:"dive,min=1,max=65535" help:"where to, TCP and UDP" example:"[443]"`
+	User   string   `key:"user" help:"who sends it, by name or number; has to exist" example:"root"`
+	Ports  []int    `key:"ports" validate:"dive,min=1,max=65535" help:"where to, TCP and UDP; each for itself, no ranges" example:"[443]"`
 	CGroup string   `key:"cgroup" help:"the control group that sends it" example:"system.slice/trafficup.service"`
 	Hosts  []string `key:"hosts" help:"who sends it from the LAN, as addresses or prefixes" example:"[192.168.1.20]"`
 }

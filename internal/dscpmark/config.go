@@ -14,7 +14,9 @@ import (
 var (
 	ErrPermission  = errors.New("nftables needs CAP_NET_ADMIN")
 	ErrUnsupported = errors.New("the kernel lacks nftables of family inet or some of its expressions (CONFIG_NF_TABLES_INET, CONFIG_NFT_CT, CONFIG_NFT_SOCKET)")
+	ErrManyUplinks = errors.New("too many uplinks")
 	ErrNoCGroup    = errors.New("no such cgroup") // of cgroup v2, at the time of the call
+	ErrOwned       = errors.New("the table has an owner (flags owner): no other program can change it, root's neither")
 )
 
 // Config is what should be marked. Of the classes the first that matches wins.
@@ -43,6 +45,10 @@ type Match struct {
 // local reports whether only sockets of this machine can match.
 func (m Match) local() bool { return m.User != nil || m.CGroup != "" }
 
+// maxInterfaces is how many uplinks a rule has room for: the kernel takes longer
+// ones and leaves them out of a listing whose reader has a page of memory for it.
+const maxInterfaces = 32
+
 const (
 	defaultMask  = 0xff
 	defaultTable = "trafficup"
@@ -52,6 +58,16 @@ var (
 	className = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
 	tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,31}$`)
 )
+
+// Validate returns what [Apply] would refuse without asking the kernel. Whether a
+// cgroup is there only Apply can tell.
+func (c Config) Validate() error {
+	_, err := c.filled()
+	return err
+}
+
+// Validate returns what is wrong with the class for itself.
+func (cl Class) Validate() error { return cl.fill() }
 
 // filled returns a copy with defaults and with lists in order, or what is wrong.
 func (c Config) filled() (Config, error) {
@@ -70,6 +86,9 @@ func (c Config) filled() (Config, error) {
 		return c, fmt.Errorf("ct mark mask %#x: its bits must be side by side", c.Mask)
 	} else if w < 16 && len(c.Classes) >= 1<<w {
 		return c, fmt.Errorf("ct mark mask %#x has room for %d classes, there are %d", c.Mask, 1<<w-1, len(c.Classes))
+	}
+	if n := len(c.Interfaces); n > maxInterfaces {
+		return c, fmt.Errorf("%w: %d, and one rule names all: want %d at most", ErrManyUplinks, n, maxInterfaces)
 	}
 	if len(c.Interfaces) == 0 {
 		return c, errors.New("no uplink interface to mark packets on")

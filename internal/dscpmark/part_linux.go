@@ -41,7 +41,8 @@ func equal(data []byte) expr.Any { return &expr.Cmp{Op: expr.CmpOpEq, Register: 
 
 // elsewhere matches packets that leave by none of the interfaces. A set of names
 // would be simpler, but this library has nft take its keys for numbers in the
-// order of the network, and list names that it cannot load again.
+// order of the network, and list names that it cannot load again. There is room
+// for [maxInterfaces].
 func elsewhere(interfaces []string) part {
 	var p part
 	for _, name := range interfaces {

@@ -2,6 +2,7 @@ package dscpmark
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,12 +55,16 @@ func find(c *nftables.Conn, name string) (*nftables.Table, error) {
 	return nil, nil
 }
 
+// owned reads a flag (NFT_TABLE_F_OWNER). The kernel sends flags in the order of the
+// network, and this library reads them in the machine's.
+func owned(t *nftables.Table) bool { return binary.BigEndian.Uint32(native32(t.Flags))&2 != 0 }
+
 func readOnce(c *nftables.Conn, name string) (s State, err error) {
 	t, err := find(c, name)
 	if err != nil || t == nil {
 		return s, err
 	}
-	s.Present = true
+	s.Present, s.Owned = true, owned(t)
 	chains, err := c.ListChainsOfTableFamily(nftables.TableFamilyINet)
 	if err != nil {
 		return s, err

@@ -10,6 +10,7 @@ type State struct {
 	Present     bool   // there is a table of that name
 	Fingerprint string // of the [Config] it was made for; "" when it is not whole
 	Damage      string // what is not whole about it, "" when nothing is
+	Owned       bool   // by another program that runs: see [ErrOwned]
 	Rules       []Rule // those that count, in the order of the kernel
 	based       bool   // the base chains are as they should be
 }

@@ -97,6 +97,9 @@ func Delete(table string) error {
 		if t == nil {
 			return nil
 		}
+		if owned(t) {
+			return fmt.Errorf("delete nftables table inet %s: %w", t.Name, ErrOwned)
+		}
 		c.DelTable(t)
 		if err := c.Flush(); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("delete nftables table inet %s: %w", t.Name, named(err))
@@ -108,6 +111,9 @@ func Delete(table string) error {
 // prepare reads what is there and compiles what should be.
 func prepare(c *nftables.Conn, cfg Config) (State, program, error) {
 	was, err := read(c, cmp.Or(cfg.Table, defaultTable))
+	if err == nil && was.Owned {
+		err = fmt.Errorf("nftables table inet %s: %w", cmp.Or(cfg.Table, defaultTable), ErrOwned)
+	}
 	if err != nil {
 		return was, program{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -139,16 +140,37 @@ func SSHPeer(connection string, interfaces []string) string {
 		return ""
 	}
 	peer := net.JoinHostPort(words[0], words[1])
-	c, err := net.Dial("udp", peer) // sends nothing, but chooses the way
-	if err != nil {
-		return peer
+	addr, err := netip.ParseAddr(words[0])
+	if err != nil || elsewhere(addr, interfaces) {
+		return ""
 	}
-	defer func() { _ = c.Close() }()
-	local, err := netip.ParseAddrPort(c.LocalAddr().String())
-	if err != nil || onInterface(local.Addr(), interfaces) {
-		return peer
+	return peer
+}
+
+// Elsewhere returns those of targets, host:port, that no change to the interfaces
+// can cut off, because the way to all of their addresses is by others: they answer
+// whatever becomes of the uplink. Those of which that is not certain are not among
+// them, as are those that cannot be looked up until ctx ends.
+func Elsewhere(ctx context.Context, targets, interfaces []string) (list []string) {
+	for _, t := range targets {
+		host, _, err := net.SplitHostPort(t)
+		if err != nil {
+			continue
+		}
+		addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		near := func(a netip.Addr) bool { return !elsewhere(a, interfaces) }
+		if err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, near) {
+			list = append(list, t)
+		}
 	}
-	return ""
+	return list
+}
+
+// elsewhere reports that packets to addr certainly leave by none of the interfaces.
+// By a tunnel or a bridge they may.
+func elsewhere(addr netip.Addr, interfaces []string) bool {
+	name, indirect, err := wayTo(addr)
+	return err == nil && !indirect && !slices.Contains(interfaces, name)
 }
 
 // onInterface reports whether addr belongs to one of the interfaces.

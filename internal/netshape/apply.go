@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"trafficup/internal/dscpmark"
 	"trafficup/internal/tc"
 )
 
@@ -28,6 +29,9 @@ type Applied struct {
 // ctx ends between two, or the kernel reads back other than it was told
 // ([ErrNotTaken]), all steps are undone, the last first; what of that failed is
 // in the error, too. A plan without steps changes nothing in the kernel.
+//
+// [ErrNotKept] says that all is done, and only for this boot; [ErrNotRestored], of a
+// plan to put back what stood before, that the kernel's default stands there.
 //
 // With within > 0 all is taken back by another process unless [Machine.Confirm]
 // is called in that time, also if this process dies at any point.
@@ -49,7 +53,7 @@ func (m *Machine) Apply(ctx context.Context, p Plan, within time.Duration) (done
 	case !reflect.DeepEqual(now.Steps, p.Steps):
 		return done, ErrChanged
 	case len(now.Steps) == 0:
-		return done, errors.Join(m.write(now), m.settle(now.desired, now.clear))
+		return done, errors.Join(m.write(now, false), m.write(now, true), m.settle(now.desired, now.clear))
 	}
 	return m.transact(ctx, now, within)
 }
@@ -84,11 +88,15 @@ func (m *Machine) transact(ctx context.Context, p Plan, within time.Duration) (A
 			return Applied{}, fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
-	if err = m.write(p); err == nil {
-		err = m.do(ctx, p)
+	var lost error
+	if err = m.write(p, false); err == nil {
+		lost, err = m.do(ctx, p, within == 0 && p.clear != nil)
 	}
 	if err == nil {
 		err = m.verify(p)
+	}
+	if err == nil {
+		err = m.write(p, true) // last: whoever dies before it leaves what the next clear goes by
 	}
 	if err != nil {
 		return Applied{}, m.giveUp(t, err)
@@ -96,31 +104,49 @@ func (m *Machine) transact(ctx context.Context, p Plan, within time.Duration) (A
 	if within > 0 {
 		return Applied{len(p.Steps), t.ID, t.Until}, nil
 	}
-	return Applied{Steps: len(p.Steps)}, m.settle(p.desired, p.clear)
+	return Applied{Steps: len(p.Steps)}, errors.Join(lost, m.settle(p.desired, p.clear))
 }
 
 // giveUp undoes t because of err. If that succeeds nothing waits any more.
 func (m *Machine) giveUp(t transaction, err error) error {
-	if undone := m.undo(t); undone != nil {
+	undone := m.undo(t)
+	lost := errors.Is(undone, ErrNotRestored)
+	if undone != nil && !lost {
 		return fmt.Errorf("%w; and what was done could not all be undone: %w", err, undone)
 	}
 	if e := m.save(pendingFile, nil); e != nil {
-		return errors.Join(err, e)
+		return errors.Join(err, undone, e)
+	}
+	if lost {
+		return fmt.Errorf("%w; all was undone but for this: %w", err, undone)
 	}
 	return fmt.Errorf("%w; all was undone", err)
 }
 
-// do takes the steps in their order.
-func (m *Machine) do(ctx context.Context, p Plan) error {
+// do takes the steps in their order. If so told it goes on where what stood before
+// does not stand again, and lost says so ([ErrNotRestored]).
+func (m *Machine) do(ctx context.Context, p Plan, lose bool) (lost, err error) {
 	for _, s := range p.Steps {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return lost, err
 		}
-		if err := m.put(s.change); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+		put := m.put
+		if lose && s.change.To.foreign() {
+			put = m.restore
 		}
+		err := put(s.change)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", s, err)
+		}
+		if !errors.Is(err, ErrNotRestored) {
+			if err != nil {
+				return lost, err
+			}
+			continue
+		}
+		lost = errors.Join(lost, err)
 	}
-	return nil
+	return lost, nil
 }
 
 // put makes c.To stand.
@@ -182,7 +208,7 @@ func (m *Machine) Collide(o *Observed, d Desired) (err error) {
 		return nil
 	}
 	o.Collisions, err = m.Marks.Collisions(d.marksConfig())
-	if err != nil {
+	if err != nil && !errors.Is(err, dscpmark.ErrManyUplinks) { // that the plan refuses
 		return fmt.Errorf("look for others who use marks: %w", err)
 	}
 	return nil

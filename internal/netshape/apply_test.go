@@ -33,7 +33,7 @@ func (s start) prepare(t testing.TB, b box) {
 		}
 	}
 	if s.ifb && b.k.index("ifb4eth1") == 0 {
-		b.k.set(b.k.add("ifb4eth1"), cakeAt("9mbit").Root)
+		b.k.set(b.k.addMade("ifb4eth1"), cakeAt("9mbit").Root)
 	}
 }
 

@@ -20,10 +20,11 @@ type Steering struct {
 	Autorate
 	Detector
 	changed time.Time
+	look    glance
+	tried   bool // there was a look
 }
 
-// rest is the default for Autorate.Rest.
-const rest = 4 * time.Second
+const rest = 4 * time.Second // the default for Autorate.Rest
 
 // Next takes the next sample, one a second, seen at a rate (bit/s), and returns
 // the rate that there shall be from now on, with what the sample says about the
@@ -31,9 +32,26 @@ const rest = 4 * time.Second
 //
 // A cut goes to 85 % of what the link carried, yet by half at most, and by a
 // twentieth at least: the queue in the modem has to empty. The way back is by a
-// twentieth.
+// twentieth. Where load does not end and the delay without it was never seen, it
+// looks for that, once: at half of what the link carried, for five seconds at most.
 func (s *Steering) Next(now time.Time, rate uint64, x Sample) (next uint64, v RateVerdict) {
-	next = rate
+	if s.looking(rate) {
+		next, v = s.lookOn(now, rate, x)
+	} else {
+		next, v = s.decide(now, rate, x)
+	}
+	next = min(max(next&^7, s.Min), s.Max)
+	if next != rate {
+		s.changed = now
+	}
+	if next != rate && s.look.rate == 0 { // what was seen before a look is judged after it
+		s.Forget()
+	}
+	return next, v
+}
+
+// decide is Next while there is no look.
+func (s *Steering) decide(now time.Time, rate uint64, x Sample) (next uint64, v RateVerdict) {
 	rested := now.Sub(s.changed) >= cmp.Or(s.Rest, rest)
 	if rested || !x.loaded(rate) {
 		v = s.Add(rate, x)
@@ -41,14 +59,15 @@ func (s *Steering) Next(now time.Time, rate uint64, x Sample) (next uint64, v Ra
 	switch {
 	case !rested:
 	case v.TooHigh && x.loaded(rate):
-		next = min(max(v.Carries/20*17, rate/2), rate/20*19)
+		return cut(rate, v), v
+	case s.blind(rate, x):
+		return s.lookAt(now, rate, x)
 	case !v.TooHigh && !s.suspect(rate):
-		next = rate + rate/20 + 8
+		return rate + rate/20 + 8, v
 	}
-	next = min(max(next&^7, s.Min), s.Max)
-	if next != rate {
-		s.changed = now
-		s.Forget()
-	}
-	return next, v
+	return rate, v
+}
+
+func cut(rate uint64, v RateVerdict) uint64 {
+	return min(max(v.Carries/20*17, rate/2), rate/20*19)
 }

@@ -14,22 +14,25 @@ type Gauge struct {
 	Probe     Probe         // asked each second under load, and every ten seconds without
 	Known     time.Duration // delay without load, as measured before; 0: it has to be learnt
 	// Min, when it is not 0, has the rate fitted to the link: it goes down to Min, in
-	// bit/s, and up to what was applied.
+	// bit/s, or to what was applied if that is lower, and up to what was applied.
 	Min uint64
 }
 
 // Reading is one look at an uplink.
 type Reading struct {
-	Interface string        `json:"interface"`
-	Rate      uint64        `json:"rate"`            // bit/s; 0: it is not shaped by us
-	Sent      uint64        `json:"sent"`            // bit/s
-	Backlog   uint64        `json:"backlog"`         // bytes, in the fullest tin
-	Delay     time.Duration `json:"delay,omitempty"` // 0: not asked for, or not answered
-	Asked     bool          `json:"asked"`           // for the delay
-	Idle      time.Duration `json:"idle,omitempty"`  // delay without load; 0: not known yet
-	TooHigh   string        `json:"too_high,omitempty"`
-	Next      uint64        `json:"next,omitempty"` // bit/s: what the rate was changed to
-	Error     string        `json:"error,omitempty"`
+	Interface string `json:"interface"`
+	Rate      uint64 `json:"rate_bit_s"`             // 0: it is not shaped by us
+	Sent      uint64 `json:"sent_bit_s"`             // since the last one
+	Backlog   uint64 `json:"backlog_bytes"`          // in the fullest tin
+	Asked     bool   `json:"asked"`                  // for the delay
+	Delay     Millis `json:"delay_ms,omitzero"`      // 0: not asked for, or not answered
+	Idle      Millis `json:"idle_ms,omitzero"`       // delay without load; 0: not known yet
+	Assumed   Millis `json:"idle_taken_ms,omitzero"` // as long as Idle is not known: what it is taken for
+	TooHigh   string `json:"too_high,omitempty"`
+	Carries   uint64 `json:"carries_bit_s,omitempty"` // what the link does, when the rate is too high
+	Next      uint64 `json:"next_bit_s,omitempty"`    // what the rate was changed to
+	Look      string `json:"look,omitempty"`          // why it was changed to see the delay without load, and what was seen
+	Error     string `json:"error,omitempty"`
 }
 
 const (
@@ -96,7 +99,7 @@ func (w *gauging) round(ctx context.Context) Reading {
 		if s.Delay, err = w.ask(ctx); err != nil {
 			s.Delay, r.Error = 0, err.Error()
 		}
-		r.Delay = s.Delay
+		r.Delay.Duration = s.Delay
 	}
 	w.judge(ctx, &r, p, s)
 	return r
@@ -113,7 +116,7 @@ func (w *gauging) due(loaded bool) bool {
 }
 
 func (w *gauging) ask(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.steer.left(time.Now()))
 	defer cancel()
 	return w.Probe(ctx)
 }
@@ -121,12 +124,15 @@ func (w *gauging) ask(ctx context.Context) (time.Duration, error) {
 // judge has the sample decide.
 func (w *gauging) judge(ctx context.Context, r *Reading, p present, s Sample) {
 	if w.Min == 0 || p.record == nil || p.record.Interface.Up == 0 {
-		r.TooHigh, r.Idle = w.steer.Add(r.Rate, s).Text, w.steer.Idle()
+		w.steer.Assumed = rttOf(p.root.Shaper)
+		w.tell(r, w.steer.Add(r.Rate, s))
 		return
 	}
-	w.steer.Max = max(p.record.Interface.Up, w.Min)
+	w.steer.Assumed = 0 // nothing is cut on an assumption
+	w.steer.Max = p.record.Interface.Up
+	w.steer.Min = min(w.Min, w.steer.Max) // what was applied counts for more
 	next, v := w.steer.Next(time.Now(), r.Rate, s)
-	r.TooHigh, r.Idle = v.Text, w.steer.Idle()
+	w.tell(r, v)
 	changed, err := w.m.steer(ctx, w.Interface, w.Min, next)
 	if err != nil {
 		r.Error = err.Error()
@@ -134,6 +140,28 @@ func (w *gauging) judge(ctx context.Context, r *Reading, p present, s Sample) {
 	if changed {
 		r.Next = next
 	}
+	if changed || next == r.Rate {
+		r.Look = v.Look
+	}
+}
+
+// tell puts into r what is known by now.
+func (w *gauging) tell(r *Reading, v RateVerdict) {
+	r.TooHigh, r.Carries = v.Text, v.Carries
+	if r.Idle.Duration = w.steer.Idle(); r.Idle.Duration == 0 {
+		r.Assumed.Duration = w.steer.reference()
+	}
+}
+
+// rttOf is the time to the servers and back that a queue is set to; 0: it is not known.
+func rttOf(s tc.Shaper) time.Duration {
+	switch s.Kind {
+	case tc.KindCake:
+		return s.Cake.RTT
+	case tc.KindHTB:
+		return s.HTB.Codel.Interval
+	}
+	return 0
 }
 
 // restore ends the steering.

@@ -87,7 +87,7 @@ func TestGaugeTells(t *testing.T) {
 			}
 		}
 		last := told[len(told)-1]
-		if asked != 1 || !strings.Contains(last.TooHigh, "carries about 5mbit") || last.Idle != 40*ms || last.Delay != 400*ms || last.Rate != 9e6 || last.Next != 0 {
+		if asked != 1 || !strings.Contains(last.TooHigh, "carries about 5mbit") || last.Idle.Duration != 40*ms || last.Delay.Duration != 400*ms || last.Rate != 9e6 || last.Next != 0 {
 			t.Errorf("asked %d times without load; %+v", asked, last)
 		}
 		if k.changes != changes {
@@ -121,7 +121,7 @@ func TestGaugeSteers(t *testing.T) {
 		})
 		slow := 0
 		for _, r := range told[30:150] {
-			if r.Delay > 100*ms {
+			if r.Delay.Duration > 100*ms {
 				slow++
 			}
 		}

@@ -13,8 +13,9 @@ import (
 type steered struct {
 	Boot string    `json:"boot"`
 	Link int       `json:"link"`
-	Min  uint64    `json:"min"`  // bit/s
-	Seen time.Time `json:"seen"` // when the one who does so was last known to live
+	Min  uint64    `json:"min"`          // bit/s
+	Seen time.Time `json:"seen"`         // when the one who does so was last known to live
+	Low  time.Time `json:"low,omitzero"` // since when the rate is below what was applied; zero: it is not
 }
 
 // steeredFor is how long a sign of life counts. After that a low rate is drift,
@@ -50,7 +51,9 @@ func (m *Machine) steer(ctx context.Context, name string, lowest, rate uint64) (
 	case lowest == 0:
 		rate = p.record.Interface.Up
 	default:
-		if err := m.sign(steered{m.Boot, p.Link.Index, lowest, time.Now()}, name); err != nil {
+		lowest, rate = min(lowest, p.record.Interface.Up), min(rate, p.record.Interface.Up) // never above what was applied
+		low := rate < rateOf(p.record.Interface.Root)
+		if err := m.sign(steered{Boot: m.Boot, Link: p.Link.Index, Min: lowest, Seen: time.Now()}, name, low); err != nil {
 			return false, err
 		}
 	}
@@ -64,13 +67,20 @@ func (m *Machine) steer(ctx context.Context, name string, lowest, rate uint64) (
 }
 
 // sign gives a sign of life, unless the last one will do for a while.
-func (m *Machine) sign(s steered, name string) error {
+func (m *Machine) sign(s steered, name string, low bool) error {
 	var last steered
 	ok, err := m.load(steeredFile(name), &last)
 	if err != nil {
 		return err
 	}
-	if age := s.Seen.Sub(last.Seen).Abs(); ok && age < steeredFor/3 && (steered{s.Boot, s.Link, s.Min, last.Seen}) == last {
+	same := ok && s.Boot == last.Boot && s.Link == last.Link
+	switch {
+	case low && same && !last.Low.IsZero():
+		s.Low = last.Low
+	case low:
+		s.Low = s.Seen
+	}
+	if same && s.Seen.Sub(last.Seen).Abs() < steeredFor/3 && s.Min == last.Min && s.Low.Equal(last.Low) {
 		return nil
 	}
 	return m.save(steeredFile(name), s)
@@ -78,20 +88,39 @@ func (m *Machine) sign(s steered, name string) error {
 
 // disregard takes a root whose rate is lower on purpose for what was applied.
 func (m *Machine) disregard(p *present) error {
+	s, err := m.steering(*p)
+	if s != nil {
+		p.Root.Shaper = p.record.Interface.Root
+	}
+	return err
+}
+
+// steering is the state file of p's rate, if that is fitted to the link: then what
+// stands is as desired. nil: it is not.
+func (m *Machine) steering(p present) (*steered, error) {
 	var s steered
 	r := p.record
 	if r == nil || r.Link != p.Link.Index || !p.Root.ours() {
-		return nil
+		return nil, nil
 	}
 	ok, err := m.load(steeredFile(p.Link.Name), &s)
 	if !ok || err != nil || s.Boot != m.Boot || s.Link != p.Link.Index || time.Since(s.Seen).Abs() > steeredFor {
-		return err
+		return nil, err
 	}
-	want, rate := r.Interface.Root, rateOf(p.Root.Shaper)
-	if rate >= s.Min && rate <= rateOf(want) && withRate(want, rate) == p.Root.Shaper {
-		p.Root.Shaper = want
+	want, rate := r.Interface.Root, rateOf(p.root.Shaper)
+	if rate >= s.Min && rate <= rateOf(want) && withRate(want, rate) == p.root.Shaper {
+		return &s, nil
 	}
-	return nil
+	return nil, nil
+}
+
+// autorate is what is to be said of a rate that is fitted to the link; nil: it is not.
+func (m *Machine) autorate(p present) (*AutorateStatus, error) {
+	s, err := m.steering(p)
+	if s == nil {
+		return nil, err
+	}
+	return &AutorateStatus{Min: s.Min, Applied: rateOf(p.record.Interface.Root), Lowered: s.Low}, nil
 }
 
 // rateOf is a shaper's rate in bit/s; 0: it has none.

@@ -1,6 +1,7 @@
 package netshape
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,18 @@ func TestDetector(t *testing.T) {
 			v = d.Add(12e6, Sample{Delay: delay, Sent: sent})
 		}
 		return v
+	}
+	if v := (&Detector{Assumed: 100 * ms}).Add(12e6, Sample{Delay: 400 * ms, Sent: 10e6}); v.TooHigh {
+		t.Error("by a single sample:", v.Text)
+	}
+	a := Detector{Assumed: 100 * ms}
+	for i, want := range []bool{false, false, true} {
+		if v := a.Add(12e6, Sample{Delay: 400 * ms, Sent: 10e6}); v.TooHigh != want || want && !strings.HasSuffix(v.Text, " (idle delay not seen yet, taken as 100ms)") {
+			t.Error(i, v)
+		}
+	}
+	if v := a.Add(12e6, Sample{Delay: 380 * ms}); v.TooHigh || a.Idle() != 380*ms {
+		t.Error("a long way is taken for a queue when it is known:", v.Text)
 	}
 	if v := add(20, 400*ms, 10e6); v.TooHigh {
 		t.Error("a verdict without a delay to compare with:", v.Text)
@@ -46,29 +59,41 @@ func drawSample(t *rapid.T, rate uint64) Sample {
 }
 
 // Whatever is seen: the rate stays within its bounds, is never cut without load,
-// nor twice within a rest; and when the delay is well it is back at Max in time.
+// nor twice within a rest, nor for longer than a look lasts without a reason; and
+// when the delay is well it is back at Max in time.
 func TestSteering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lowest := rapid.Uint64Range(minRate/8, 2e6).Draw(t, "min") * 8
 		highest := lowest + rapid.Uint64Range(0, 1e7).Draw(t, "more")*8
 		s := Steering{Autorate: Autorate{Min: lowest, Max: highest}, Detector: Detector{Known: rapid.SampledFrom([]time.Duration{0, 40 * ms}).Draw(t, "known")}}
 		now, rate := time.Unix(1e9, 0), highest
-		var cut time.Time
+		var cut, looks time.Time
 		step := func(x Sample) {
 			next, v := s.Next(now, rate, x)
+			if !looks.IsZero() && now.Sub(looks) > lookFor {
+				t.Fatalf("looking for %v", now.Sub(looks))
+			}
+			if next > rate || v.TooHigh {
+				looks = time.Time{}
+			}
 			switch {
 			case next < lowest || next > highest || next%8 != 0:
 				t.Fatalf("%d is not within %d and %d", next, lowest, highest)
 			case next < rate && !x.loaded(rate):
 				t.Fatalf("cut from %d to %d without load", rate, next)
-			case next < rate && !v.TooHigh:
+			case next < rate && !v.TooHigh && (v.Look == "" || s.Idle() > 0):
 				t.Fatalf("cut from %d to %d without a reason", rate, next)
 			case next < rate && now.Sub(cut) < rest:
 				t.Fatalf("cut %v after the last", now.Sub(cut))
-			case next < rate:
+			case next < rate && v.TooHigh:
 				cut = now
+			case next < rate:
+				cut, looks = now, now
 			}
-			rate, now = next, now.Add(time.Second)
+			rate, now = next, now.Add(time.Second+min(x.Delay, s.left(now)))
+		}
+		for range rapid.IntRange(0, 30).Draw(t, "loaded before") {
+			step(Sample{Delay: time.Duration(rapid.IntRange(100, 3000).Draw(t, "ms")) * ms, Sent: rate})
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "n") {
 			step(drawSample(t, rate))
@@ -126,7 +151,7 @@ func TestSteeringAfterLoad(t *testing.T) {
 	s := Steering{Autorate: Autorate{Min: 1e6, Max: 9e6}}
 	for i := range 20 {
 		x := Sample{Delay: 400 * ms, Sent: 9e6}
-		if i >= 10 {
+		if i >= lasting-1 {
 			x = Sample{Delay: 40 * ms}
 		}
 		if rate, _ := s.Next(time.Unix(int64(i), 0), 9e6, x); rate != 9e6 {

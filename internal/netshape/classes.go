@@ -1,6 +1,7 @@
 package netshape
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os/user"
@@ -20,8 +21,12 @@ type ClassSpec struct {
 	Hosts  []string // addresses or prefixes in the LAN
 }
 
+// ErrNoUser is wrapped by ParseClass's error about a user that this machine does
+// not know.
+var ErrNoUser = errors.New("this machine knows no such user")
+
 // ParseClass checks what people wrote; what only all classes together can show,
-// the plan refuses. A user is looked up.
+// [CheckClasses] finds. A user is looked up.
 func ParseClass(s ClassSpec) (dscpmark.Class, error) {
 	c := dscpmark.Class{Name: s.Name, Match: dscpmark.Match{CGroup: s.CGroup}}
 	point, known := dscp.Usual(s.Name)
@@ -55,7 +60,19 @@ func ParseClass(s ClassSpec) (dscpmark.Class, error) {
 		}
 		c.Match.Hosts = append(c.Match.Hosts, p)
 	}
+	if err := c.Validate(); err != nil {
+		return c, fmt.Errorf("class %q: %w", s.Name, err)
+	}
 	return c, nil
+}
+
+// CheckClasses finds what is wrong with classes, which ParseClass took, and with the
+// bits of the connection mark that tell them apart (0: the default).
+func CheckClasses(classes []dscpmark.Class, mask uint32) error {
+	if len(classes) == 0 {
+		return nil
+	}
+	return dscpmark.Config{Classes: classes, Mask: mask, Interfaces: []string{"any"}}.Validate()
 }
 
 // userID is the number of a user, who need not exist if it is one already.
@@ -65,8 +82,11 @@ func userID(name string) (uint32, error) {
 		return uint32(n), nil
 	}
 	u, err := user.Lookup(name)
+	if _, unknown := errors.AsType[user.UnknownUserError](err); unknown {
+		return 0, fmt.Errorf("user %q: %w", name, ErrNoUser)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("user %q: %w: want a name from /etc/passwd or a number", name, err)
+		return 0, fmt.Errorf("user %q: %w: %w", name, ErrNoUser, err)
 	}
 	n, err = strconv.ParseUint(u.Uid, 10, 32)
 	return uint32(n), err

@@ -1,9 +1,12 @@
 package netshape
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"trafficup/internal/dscpmark"
 )
 
 func TestParseClass(t *testing.T) {
@@ -28,9 +31,34 @@ func TestParseClass(t *testing.T) {
 		"port 65536":  {Name: "bulk", Ports: []int{65536}},
 		"port 0":      {Name: "bulk", Ports: []int{0}},
 		`host "lan"`:  {Name: "bulk", Hosts: []string{"lan"}},
+
+		"matches nothing":   {Name: "control"},
+		"no packet is both": {Name: "bulk", User: "0", Hosts: []string{"192.0.2.1"}},
+		"want a name of up": {Name: "a b", DSCP: "1", Ports: []int{1}},
+		"below the root":    {Name: "bulk", CGroup: "../x"},
+		"or prefix of IPv4": {Name: "bulk", Hosts: []string{"::ffff:192.0.2.1"}},
 	} {
 		if _, err := ParseClass(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v; want %q in it", s, err, want)
+		}
+	}
+}
+
+// What only all classes together show is found without the kernel.
+func TestCheckClasses(t *testing.T) {
+	one := must(ParseClass(ClassSpec{Name: "bulk", Ports: []int{443}}))
+	if err := errors.Join(CheckClasses(nil, 5), CheckClasses([]dscpmark.Class{one}, 0), CheckClasses([]dscpmark.Class{one}, 1)); err != nil {
+		t.Error(err)
+	}
+	two := one
+	two.Name = "more"
+	for want, err := range map[string]error{
+		"two of that name":   CheckClasses([]dscpmark.Class{one, one}, 0),
+		"side by side":       CheckClasses([]dscpmark.Class{one}, 5),
+		"room for 1 classes": CheckClasses([]dscpmark.Class{one, two}, 1),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q in it", err, want)
 		}
 	}
 }

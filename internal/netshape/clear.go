@@ -6,25 +6,40 @@ import "slices"
 // each of names; no marks for them. What others put there since then stays. An
 // interface that is gone took everything with it. It is pure.
 func MakeClear(names []string, o Observed) Plan {
-	p := Plan{clear: names, records: map[string]*record{}, boot: o.boot}
+	p := Plan{clear: append([]string{}, names...), records: map[string]*record{}, boot: o.boot}
 	p.refuseGeneral(Desired{}, o)
+	done := map[int]bool{} // by link: two names may be those of one that was renamed
 	for _, name := range names {
 		have, ok := o.Interfaces[name]
+		if ok && done[have.Link.Index] {
+			continue
+		}
+		done[have.Link.Index] = ok
 		if !ok {
 			p.note("%s: there is no such interface; only its state file goes", name)
 			p.records[name] = nil
 			continue
 		}
-		p.clearInterface(name, have)
+		if have.as != have.Link.Name {
+			p.note("%s: it was set up when its name was %s", have.Link.Name, have.as)
+		}
+		if !slices.Contains(p.clear, have.as) {
+			p.clear = append(p.clear, have.as)
+		}
+		p.clearInterface(have)
 	}
-	p.clearMarks(names, o)
+	p.clearMarks(p.clear, o)
 	p.finish()
 	return p
 }
 
-func (p *Plan) clearInterface(name string, have present) {
-	if have.record != nil {
-		p.records[name] = nil
+func (p *Plan) clearInterface(have present) {
+	name := have.Link.Name
+	if r := have.record; r != nil {
+		p.records[have.as] = nil
+		if b := r.Before; r.Link == have.Link.Index && have.Root.ours() && !b.whole() {
+			p.note("%s: %v, which was at the root before, had more to it than can be put back: the kernel's default comes there", name, b)
+		}
 	}
 	for _, s := range []struct {
 		slot string
@@ -32,8 +47,9 @@ func (p *Plan) clearInterface(name string, have present) {
 		to   stand
 	}{{slotIngress, have.Ingress, stand{}}, {slotRoot, have.Root, have.before()}} {
 		switch {
+		case s.slot == slotIngress && s.have.damaged() && !have.traces: // only the record says so
 		case s.have.ours():
-			p.place(name, have, s.slot, s.have, s.to)
+			p.place(have.as, have, s.slot, s.have, s.to)
 		case s.have.foreign() && !s.have.equal(s.to):
 			p.note("%s: the %s is %v, which is not ours and stays", name, s.slot, s.have)
 		}

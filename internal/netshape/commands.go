@@ -1,6 +1,7 @@
 package netshape
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -11,22 +12,22 @@ import (
 // commands are what a person would type for a change. They are printed and never
 // run: no shell has a part in this package.
 func commands(c change) []string {
-	ifb := ifbName(c.Interface)
+	dev, ifb := cmp.Or(c.dev, c.Interface), ifbName(c.Interface)
 	switch {
 	case c.Slot == slotRoot && c.To.ours():
-		return shaperCommands(c.Interface, c.To.Shaper)
+		return shaperCommands(dev, c.To.Shaper)
 	case c.Slot == slotRoot && c.To.foreign():
-		return []string{fmt.Sprintf("tc qdisc replace dev %s root handle %x: %s ...", c.Interface, c.To.Foreign.Handle>>16, c.To.Foreign.Kind)}
+		return c.To.Foreign.commands(dev)
 	case c.Slot == slotRoot:
-		return []string{"tc qdisc del dev " + c.Interface + " root"}
+		return []string{"tc qdisc del dev " + dev + " root"}
 	case c.To.ours():
 		return append([]string{
 			fmt.Sprintf("ip link add %s type ifb && ip link set %s up", ifb, ifb),
-			fmt.Sprintf("tc qdisc add dev %s handle ffff: ingress", c.Interface),
-			fmt.Sprintf("tc filter add dev %s parent ffff: protocol all prio 31312 u32 match u32 0 0 action mirred egress redirect dev %s", c.Interface, ifb),
+			fmt.Sprintf("tc qdisc add dev %s handle ffff: ingress", dev),
+			fmt.Sprintf("tc filter add dev %s parent ffff: protocol all prio 31312 u32 match u32 0 0 action mirred egress redirect dev %s", dev, ifb),
 		}, shaperCommands(ifb, c.To.Shaper)...)
 	}
-	return []string{"tc qdisc del dev " + c.Interface + " ingress", "ip link del " + ifb}
+	return []string{"tc qdisc del dev " + dev + " ingress", "ip link del " + ifb}
 }
 
 func shaperCommands(dev string, s tc.Shaper) []string {

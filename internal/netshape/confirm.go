@@ -7,16 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 )
 
+// ErrNotKept is wrapped by the error about a change that is done and confirmed, if it
+// had to be, and of which the next boot will know nothing.
+var ErrNotKept = errors.New("it is done and stands, nothing is taken back; but it is not kept for the next boot")
+
 // ErrNoPending is what Confirm says when nothing of that id waits: it was
 // confirmed, or taken back, or never was.
 var ErrNoPending = errors.New("nothing of that id waits for confirmation")
 
-// Pending is an apply that is taken back at Until unless it is confirmed.
+// Pending is an apply that is taken back at Until, by the clock as it is now, unless
+// it is confirmed.
 type Pending struct {
 	ID    string    `json:"id"`
 	Until time.Time `json:"until"`
@@ -45,7 +51,28 @@ func (m *Machine) pending() (*Pending, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	return &Pending{t.ID, t.Until}, nil
+	return &Pending{t.ID, m.until(t)}, nil
+}
+
+// until is t.Until by the clock as it is now, which may have been set since then.
+func (m *Machine) until(t *transaction) time.Time {
+	now, ok := m.uptime()
+	if !ok || t.Uptime == 0 {
+		return t.Until
+	}
+	until := time.Now().Add(t.Uptime - now).UTC().Round(0)
+	if until.Sub(t.Until).Abs() < time.Second { // nobody did
+		return t.Until
+	}
+	return until
+}
+
+func (m *Machine) uptime() (since time.Duration, ok bool) {
+	if m.Uptime == nil {
+		return 0, false
+	}
+	since, err := m.Uptime()
+	return since, err == nil
 }
 
 // arm has t undone after within by a process of its own. That is started first:
@@ -53,6 +80,9 @@ func (m *Machine) pending() (*Pending, error) {
 // finds nothing to do.
 func (m *Machine) arm(ctx context.Context, t *transaction, within time.Duration) error {
 	t.ID, t.Until = strings.ToLower(rand.Text()[:8]), time.Now().Add(within).UTC().Round(0)
+	if now, ok := m.uptime(); ok {
+		t.Uptime = now + within
+	}
 	if m.Rearguard == nil {
 		return errors.New("there is no process to take the change back: apply without confirmation")
 	}
@@ -63,7 +93,8 @@ func (m *Machine) arm(ctx context.Context, t *transaction, within time.Duration)
 }
 
 // Confirm lets what id stands for stay, and keeps it across reboots if there is a
-// directory for that. [ErrNoPending] says that it is too late, or too early.
+// directory for that. [ErrNoPending] says that it is too late, or too early, and
+// [ErrNotKept] that it stays until the next boot.
 func (m *Machine) Confirm(ctx context.Context, id string) (err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -85,7 +116,8 @@ func (m *Machine) Confirm(ctx context.Context, id string) (err error) {
 
 // Rollback takes back what id stands for, if it still waits for confirmation in
 // this boot; did is false when there was nothing to do. It may be called again
-// after an error, and after a crash at any point.
+// after an error, and after a crash at any point. [ErrNotRestored] says that it is
+// done, and that something that stood before could not be put back.
 func (m *Machine) Rollback(ctx context.Context, id string) (did bool, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -96,8 +128,12 @@ func (m *Machine) Rollback(ctx context.Context, id string) (did bool, err error)
 	if err != nil || t == nil || t.ID != id {
 		return false, err
 	}
-	if err := m.undo(*t); err != nil {
-		return false, fmt.Errorf("roll back %s: %w", id, err)
+	undone := m.undo(*t)
+	if undone != nil {
+		undone = fmt.Errorf("roll back %s: %w", id, undone)
+	}
+	if undone != nil && !errors.Is(undone, ErrNotRestored) {
+		return false, undone
 	}
 	r, err := m.rollbacks()
 	if err != nil {
@@ -110,7 +146,10 @@ func (m *Machine) Rollback(ctx context.Context, id string) (did bool, err error)
 			return true, err
 		}
 	}
-	return true, m.save(pendingFile, nil)
+	if err := m.save(pendingFile, nil); err != nil {
+		return true, err
+	}
+	return true, undone
 }
 
 // How often the process that rolls back looks whether it is still needed, and how
@@ -139,8 +178,8 @@ func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Durat
 		}
 	}
 	for range tries {
-		if did, err = m.Rollback(ctx, id); err == nil {
-			return did, nil
+		if did, err = m.Rollback(ctx, id); err == nil || errors.Is(err, ErrNotRestored) {
+			return did, err
 		}
 		if e := sleep(ctx, look); e != nil {
 			return did, errors.Join(err, e)
@@ -183,8 +222,16 @@ func (r rollbacks) without(list []Interface) []Interface {
 	return slices.DeleteFunc(slices.Clone(r.Refused), func(i Interface) bool { return slices.Contains(list, i) })
 }
 
-// settle is the end of an apply that stays: it is kept, and no longer counts as refused.
+// settle is the end of an apply that stays. Its errors wrap [ErrNotKept].
 func (m *Machine) settle(d Desired, cleared []string) error {
+	if err := m.remember(d, cleared); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotKept, err)
+	}
+	return nil
+}
+
+// remember has d kept, and not count as refused any more.
+func (m *Machine) remember(d Desired, cleared []string) error {
 	r, err := m.rollbacks()
 	if err != nil {
 		return err
@@ -203,11 +250,12 @@ func (m *Machine) keep(d Desired, cleared []string) error {
 	if m.Keep == "" {
 		return nil
 	}
-	kept, _, err := m.Kept()
+	was, _, err := m.Kept()
 	if err != nil {
 		return err
 	}
-	kept.Interfaces = slices.DeleteFunc(kept.Interfaces, func(i Interface) bool {
+	kept := was
+	kept.Interfaces = slices.DeleteFunc(slices.Clone(was.Interfaces), func(i Interface) bool {
 		return slices.Contains(cleared, i.Name) || slices.ContainsFunc(d.Interfaces, func(n Interface) bool { return n.Name == i.Name })
 	})
 	kept.Interfaces = append(kept.Interfaces, d.Interfaces...)
@@ -215,8 +263,21 @@ func (m *Machine) keep(d Desired, cleared []string) error {
 	if cleared == nil {
 		kept.Classes, kept.Mask = d.Classes, d.Mask
 	}
-	if err := m.saveTo(m.Keep, keptFile, kept); err != nil {
-		return fmt.Errorf("keep what was confirmed: %w", err)
+	if slices.Equal(was.Interfaces, kept.Interfaces) && was.Mask == kept.Mask && reflect.DeepEqual(was.Classes, kept.Classes) {
+		return nil
 	}
-	return nil
+	return m.saveTo(m.Keep, keptFile, kept)
+}
+
+// CanKeep tells whether p could be kept after its confirmation, by writing a file
+// where that would be and removing it again. A plan of [MakeClear] has nothing to
+// keep, and a machine may have no place for it.
+func (m *Machine) CanKeep(p Plan) error {
+	if m.Keep == "" || p.clear != nil {
+		return nil
+	}
+	if err := m.saveTo(m.Keep, tryFile, true); err != nil {
+		return err
+	}
+	return m.saveTo(m.Keep, tryFile, nil)
 }

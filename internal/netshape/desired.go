@@ -87,7 +87,7 @@ func Parse(s Spec) (Interface, error) {
 		i.Root, i.Ingress = o.cake(i.Up), o.cakeIn(i.Down)
 	case KindFqCodel:
 		if i.Up == 0 {
-			return Interface{}, fmt.Errorf("%s: fq_codel needs a rate above it, or it has no queue to manage: give up, for example 9mbit, or kind none", s.Name)
+			return Interface{}, fmt.Errorf("%s: fq_codel needs a rate above it, or it has no queue to manage: set up, for example to 9mbit, or take kind none", s.Name)
 		}
 		i.Root, i.Ingress = o.htb(i.Up, o.tins()), o.htb(i.Down, false)
 	case None:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type fakeKernel struct {
 	roots   map[int]tc.Qdisc // by link; none: the default
 	led     map[int]int      // ingress: from link to ifb
 	theirs  map[int]int      // the same, by filters of others
+	block   map[int]uint32   // of the ingress qdisc
+	refused tc.Kind          // cannot be restored
 	denied  error
 	missing []tc.Kind
 
@@ -39,7 +42,7 @@ type fakeKernel struct {
 }
 
 func newKernel(names ...string) *fakeKernel {
-	k := &fakeKernel{roots: map[int]tc.Qdisc{}, led: map[int]int{}, theirs: map[int]int{}, next: 2}
+	k := &fakeKernel{roots: map[int]tc.Qdisc{}, led: map[int]int{}, theirs: map[int]int{}, block: map[int]uint32{}, next: 2}
 	for _, n := range names {
 		k.add(n)
 	}
@@ -48,8 +51,27 @@ func newKernel(names ...string) *fakeKernel {
 
 func (k *fakeKernel) add(name string) int {
 	k.next++
-	k.links = append(k.links, Link{Index: k.next, Name: name, Up: true, Queues: 1})
+	l := Link{Index: k.next, Name: name, Up: true, Queues: 1, Kind: "device"}
+	if strings.HasPrefix(name, "ifb4") {
+		l.Kind = "ifb"
+	}
+	k.links = append(k.links, l)
 	return k.next
+}
+
+// addMade adds an ifb of ours.
+func (k *fakeKernel) addMade(name string) int {
+	i := k.add(name)
+	k.links[len(k.links)-1].Made = true
+	return i
+}
+
+func (k *fakeKernel) rename(from, to string) {
+	for i := range k.links {
+		if k.links[i].Name == from {
+			k.links[i].Name = to
+		}
+	}
 }
 
 func (k *fakeKernel) index(name string) int {
@@ -122,10 +144,18 @@ func (k *fakeKernel) Qdiscs(link int) ([]tc.Qdisc, error) {
 		q = tc.Qdisc{Kind: "noqueue", Default: true}
 	}
 	q.Parent = tc.Root
-	return []tc.Qdisc{q}, nil
+	list := []tc.Qdisc{q}
+	if b := k.block[link]; b != 0 {
+		list = append(list, tc.Qdisc{Kind: tc.KindIngress, Parent: tc.Ingress, Block: b})
+	}
+	return list, nil
 }
-func (k *fakeKernel) Redirected(link, ifb int) (bool, error) {
-	return k.led[link] == ifb || k.theirs[link] == ifb, nil
+func (k *fakeKernel) Redirected(link, ifb int) (ours, others bool, err error) {
+	to, leads := k.led[link]
+	if leads && !slices.ContainsFunc(k.links, func(l Link) bool { return l.Index == to }) {
+		to = 0
+	}
+	return leads && to == ifb, ifb != 0 && k.theirs[link] == ifb, nil
 }
 
 func (k *fakeKernel) set(link int, s tc.Shaper) {
@@ -143,6 +173,9 @@ func (k *fakeKernel) SetRoot(link int, s tc.Shaper) error {
 	return k.change(link, func() { k.set(link, s) })
 }
 func (k *fakeKernel) RestoreRoot(link int, q tc.Qdisc) error {
+	if q.Kind == k.refused {
+		return errFake
+	}
 	return k.change(link, func() { k.roots[link] = q })
 }
 func (k *fakeKernel) DeleteRoot(link int) error {
@@ -151,7 +184,7 @@ func (k *fakeKernel) DeleteRoot(link int) error {
 func (k *fakeKernel) SetIngress(link int, ifb string, s tc.Shaper) error {
 	return k.change(link, func() {
 		if k.index(ifb) == 0 {
-			k.add(ifb)
+			k.addMade(ifb)
 		}
 		k.set(k.index(ifb), s)
 		k.led[link] = k.index(ifb)
@@ -160,10 +193,11 @@ func (k *fakeKernel) SetIngress(link int, ifb string, s tc.Shaper) error {
 func (k *fakeKernel) DeleteIngress(link int, ifb string) error {
 	return k.change(link, func() {
 		delete(k.led, link)
-		if i := k.index(ifb); i != 0 && k.theirs[link] == i {
-			delete(k.roots, i)
-		} else {
+		switch i := k.index(ifb); {
+		case slices.ContainsFunc(k.links, func(l Link) bool { return l.Index == i && l.Made }) && !slices.Contains(slices.Collect(maps.Values(k.theirs)), i):
 			k.remove(ifb)
+		case k.roots[i].Handle == tc.CakeHandle || k.roots[i].Handle == tc.HTBHandle:
+			delete(k.roots, i)
 		}
 	})
 }
@@ -192,11 +226,15 @@ func (k *fakeKernel) picture() string {
 	return text
 }
 
+// fakeTable is one that others made.
+type fakeTable struct{ owned bool }
+
 // fakeMarks is a table in memory. It shares its count of changes with a kernel.
 type fakeMarks struct {
 	k          *fakeKernel
 	has        *dscpmark.Config
 	alien      bool
+	table      *fakeTable // of others, without rules; in the place of all else
 	collisions []string
 	bad        error // of the fingerprint
 	readErr    error
@@ -211,6 +249,9 @@ func (f *fakeMarks) Read() (s dscpmark.State, err error) {
 	if f.readErr != nil {
 		return s, f.readErr
 	}
+	if f.table != nil {
+		return dscpmark.State{Present: true, Damage: "not ours", Owned: f.table.owned}, nil
+	}
 	if f.alien {
 		return dscpmark.State{Present: true, Damage: "not ours", Rules: []dscpmark.Rule{{Chain: "x"}}}, nil
 	}
@@ -220,11 +261,12 @@ func (f *fakeMarks) Read() (s dscpmark.State, err error) {
 	return s, nil
 }
 func (f *fakeMarks) Apply(c dscpmark.Config) error {
-	return f.k.change(f.k.links[0].Index, func() { f.has, f.alien = &c, false })
+	return f.k.change(f.k.links[0].Index, func() { f.has, f.alien, f.table = &c, false, nil })
 }
 func (f *fakeMarks) Delete() error {
-	return f.k.change(f.k.links[0].Index, func() { f.has, f.alien = nil, false })
+	return f.k.change(f.k.links[0].Index, func() { f.has, f.alien, f.table = nil, false, nil })
 }
+func (f *fakeMarks) Check(dscpmark.Config) error                  { return f.readErr }
 func (f *fakeMarks) Collisions(dscpmark.Config) ([]string, error) { return f.collisions, nil }
 
 // box is a machine of fakes.

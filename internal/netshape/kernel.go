@@ -14,8 +14,10 @@ var ErrNoLink = errors.New("no such interface")
 type Link struct {
 	Index  int
 	Name   string
-	Up     bool // carries traffic
-	Queues int  // for sending
+	Up     bool   // carries traffic
+	Queues int    // for sending
+	Made   bool   // an ifb, by us
+	Kind   string // "ifb", "veth" and so on; "device" for hardware
 }
 
 // Kernel is what is asked of the kernel's queues. [Local] has the real one.
@@ -31,10 +33,12 @@ type Kernel interface {
 	// RestoreRoot puts back a root that we did not make, from what was read of it.
 	RestoreRoot(link int, q tc.Qdisc) error
 	DeleteRoot(link int) error // none is no error
-	// Redirected reports whether what comes in is led to ifb, the index of a link.
-	Redirected(link, ifb int) (bool, error)
+	// Redirected reports whether our filter, and whether one of others, leads what comes
+	// in, or what clsact sees going out, to ifb, the index of a link; 0: of one that is gone.
+	Redirected(link, ifb int) (ours, others bool, err error)
 	SetIngress(link int, ifb string, s tc.Shaper) error
-	// DeleteIngress takes our filter away, and the ifb unless others lead to it. None is no error.
+	// DeleteIngress takes our filter away, and the ifb if we made it and no others lead to it;
+	// else only our queue there. None is no error.
 	DeleteIngress(link int, ifb string) error
 	// RestoreIngress puts q back at the root of an ifb that others made; none: the default.
 	RestoreIngress(link int, ifb string, q tc.Qdisc) error
@@ -45,6 +49,8 @@ type Marks interface {
 	Read() (dscpmark.State, error)
 	Apply(dscpmark.Config) error
 	Delete() error
+	// Check tells whether Apply would work, and changes nothing.
+	Check(dscpmark.Config) error
 	// Collisions names those who use the same bits of marks, or bypass the table.
 	Collisions(dscpmark.Config) ([]string, error)
 	tables

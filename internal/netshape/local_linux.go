@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -23,11 +24,17 @@ func Local(dir, keep string, args ...string) (*Machine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("which boot is this: %w", err)
 	}
-	m := &Machine{Kernel: kernel{}, Marks: marks{}, FS: disk.OS{}, Dir: dir, Keep: keep, Boot: strings.TrimSpace(string(boot)), Contained: contained()}
+	m := &Machine{Kernel: kernel{}, Marks: marks{}, FS: disk.OS{}, Dir: dir, Keep: keep, Boot: strings.TrimSpace(string(boot)), Contained: contained(), Uptime: uptime}
 	if len(args) > 0 {
 		m.Rearguard = rearguard(args)
 	}
 	return m, nil
+}
+
+func uptime() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return time.Duration(t.Nano()), err
 }
 
 // contained reports whether this process is in a container, as far as one shows:
@@ -83,7 +90,7 @@ func (kernel) Links() (list []Link, err error) {
 	found, err := retried(netlink.LinkList)
 	for _, l := range found {
 		a := l.Attrs()
-		list = append(list, Link{a.Index, a.Name, a.OperState == netlink.OperUp || a.OperState == netlink.OperUnknown && a.RawFlags&unix.IFF_RUNNING != 0, a.NumTxQueues})
+		list = append(list, Link{a.Index, a.Name, a.OperState == netlink.OperUp || a.OperState == netlink.OperUnknown && a.RawFlags&unix.IFF_RUNNING != 0, a.NumTxQueues, a.Alias == tc.IfbAlias, l.Type()})
 	}
 	return list, err
 }
@@ -111,9 +118,9 @@ func (kernel) RestoreIngress(link int, ifb string, q tc.Qdisc) error {
 	return named(tc.RestoreIngress(link, ifb, q))
 }
 
-func (kernel) Redirected(link, ifb int) (bool, error) {
-	led, err := tc.Redirected(link, ifb)
-	return led, named(err)
+func (kernel) Redirected(link, ifb int) (ours, others bool, err error) {
+	ours, others, err = tc.Redirected(link, ifb)
+	return ours, others, named(err)
 }
 
 // named makes ErrNoLink of the kernel's word for it.
@@ -150,6 +157,7 @@ type marks struct{}
 func (marks) Read() (dscpmark.State, error)                  { return dscpmark.Read("") }
 func (marks) Apply(c dscpmark.Config) error                  { return dscpmark.Apply(c) }
 func (marks) Delete() error                                  { return dscpmark.Delete("") }
+func (marks) Check(c dscpmark.Config) error                  { return dscpmark.Check(c) }
 func (marks) Fingerprint(c dscpmark.Config) (string, error)  { return dscpmark.Fingerprint(c) }
 func (marks) Script(c dscpmark.Config) (string, error)       { return dscpmark.Script(c) }
 func (marks) Collisions(c dscpmark.Config) ([]string, error) { return dscpmark.Collisions(c) }

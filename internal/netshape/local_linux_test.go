@@ -223,7 +223,7 @@ func TestRealStrangersIfb(t *testing.T) {
 	}
 	applyReal(t, m, d, true)
 	clearReal(t, m)
-	if led, err := m.Kernel.Redirected(must(netlink.LinkByName("up0")).Attrs().Index, must(netlink.LinkByName("ifb4up0")).Attrs().Index); !led || err != nil {
+	if _, led, err := m.Kernel.Redirected(must(netlink.LinkByName("up0")).Attrs().Index, must(netlink.LinkByName("ifb4up0")).Attrs().Index); !led || err != nil {
 		t.Errorf("what comes in goes nowhere: %v\n%s", err, ruleset(t))
 	}
 }

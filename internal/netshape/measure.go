@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,14 +59,16 @@ func (s Survey) Measure(ctx context.Context) (Measured, error) {
 	if err != nil {
 		return Measured{}, fmt.Errorf("sink %s: %w", s.Sink, err)
 	}
-	probe := s.Probe
+	t, probe := taken{shaped: s.Shaped}, s.Probe
 	if probe == nil {
-		if probe, err = NewProbe(ctx, s.Target, s.Interface); err != nil {
+		var to netip.Addr
+		if probe, to, err = probeOf(ctx, s.Target, s.Interface); err != nil {
 			return Measured{}, err
 		}
+		if nearby(to, s.Interface) {
+			t.near = s.Target
+		}
 	}
-	var t taken
-	t.shaped = s.Shaped
 	if t.idle, err = idle(ctx, probe, s.every); ctx.Err() != nil {
 		return Measured{}, context.Cause(ctx)
 	}

@@ -134,7 +134,7 @@ func TestMeasureReal(t *testing.T) {
 		m, err := s.Measure(t.Context())
 		t.Logf("%+v %v", m, err)
 		// Of 1514 bytes on the link 1448 are the upload's.
-		if err == nil && m.Rate > 9e6 && m.Rate < 9.8e6 && m.Idle < 50*ms && m.Bloat > 150*ms && m.Bloat < 600*ms && m.Bytes <= 10e6 {
+		if err == nil && m.Rate > 9e6 && m.Rate < 9.8e6 && m.Idle.Duration < 50*ms && m.Bloat.Duration > 150*ms && m.Bloat.Duration < 600*ms && m.Bytes <= 10e6 {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,6 +49,12 @@ func ConnectProbe(addr string, dial Dial) Probe {
 // NewProbe is [ConnectProbe] for a target host:port, and [PingProbe] for icmp:host.
 // Its name is looked up once; it has to be reached by the interface, "" is any.
 func NewProbe(ctx context.Context, target, iface string) (Probe, error) {
+	probe, _, err := probeOf(ctx, target, iface)
+	return probe, err
+}
+
+// probeOf is NewProbe, with the address of the target.
+func probeOf(ctx context.Context, target, iface string) (Probe, netip.Addr, error) {
 	addr := target
 	host, ping := strings.CutPrefix(target, "icmp:")
 	if ping {
@@ -55,16 +62,17 @@ func NewProbe(ctx context.Context, target, iface string) (Probe, error) {
 	}
 	numeric, err := address(ctx, addr, iface)
 	if err != nil {
-		return nil, fmt.Errorf("target %s: %w", target, err)
+		return nil, netip.Addr{}, fmt.Errorf("target %s: %w", target, err)
 	}
-	if !ping {
-		return ConnectProbe(numeric, nil), nil
-	}
-	to, err := netip.ParseAddrPort(numeric)
+	host, _, _ = net.SplitHostPort(numeric) // address has split it
+	to, err := netip.ParseAddr(host)
 	if err != nil {
-		return nil, fmt.Errorf("target %s: %w", target, err)
+		return nil, to, fmt.Errorf("target %s: %w", target, err)
 	}
-	return PingProbe(to.Addr()), nil
+	if ping {
+		return PingProbe(to), to, nil
+	}
+	return ConnectProbe(numeric, nil), to, nil
 }
 
 // address is addr with its name looked up. Of several addresses it is the first
@@ -145,6 +153,22 @@ func leavesBy(addr, name string) error {
 		err = fmt.Errorf("the way to %s is by the address %s, which %s does not have: another uplink would be measured", addr, local.Addr(), name)
 	}
 	return err
+}
+
+// nearby reports that addr is in a network of the interface's own.
+func nearby(addr netip.Addr, iface string) bool {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return false
+	}
+	list, err := i.Addrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(list, func(a net.Addr) bool {
+		p, err := netip.ParsePrefix(a.String())
+		return err == nil && !p.IsSingleIP() && p.Contains(addr.Unmap().WithZone(""))
+	})
 }
 
 // noise is data that no modem can compress.

@@ -12,20 +12,20 @@ import (
 // rates are those of what was uploaded, in bit/s: with headers the link carries 4 to 6
 // percent more.
 type Measured struct {
-	Idle      time.Duration `json:"idle"`
-	IdleP95   time.Duration `json:"idle_p95"`
-	Jitter    time.Duration `json:"jitter"`     // between one idle delay and the next
-	Loaded    time.Duration `json:"loaded"`     // 0: nothing was answered
-	LoadedP95 time.Duration `json:"loaded_p95"` // 0: nothing was answered
-	Bloat     time.Duration `json:"bloat"`      // what load adds to the P95 of the delay
-	Lost      float64       `json:"lost"`       // share of the probes under load without an answer
-	Rate      uint64        `json:"rate"`       // median of seconds
-	Slow      uint64        `json:"slow"`       // a quarter of the seconds was slower
-	Bytes     uint64        `json:"bytes"`      // what was given to the kernel to send
+	Idle      Millis  `json:"idle_ms"`
+	IdleP95   Millis  `json:"idle_p95_ms"`
+	Jitter    Millis  `json:"jitter_ms"`     // between one idle delay and the next
+	Loaded    Millis  `json:"loaded_ms"`     // 0: nothing was answered
+	LoadedP95 Millis  `json:"loaded_p95_ms"` // 0: nothing was answered
+	Bloat     Millis  `json:"bloat_ms"`      // what load adds to the P95 of the delay
+	Lost      float64 `json:"lost"`          // share of the probes under load without an answer
+	Rate      uint64  `json:"rate_bit_s"`    // median of seconds
+	Slow      uint64  `json:"slow_bit_s"`    // a quarter of the seconds was slower
+	Bytes     uint64  `json:"bytes"`         // what was given to the kernel to send
 
-	Proposed uint64   `json:"proposed"`        // bit/s for up
-	Profile  string   `json:"profile"`         // "": none fits. A guess: leo and lte are much alike
-	Notes    []string `json:"notes,omitempty"` // what speaks against taking these figures for the link's
+	Proposed uint64   `json:"proposed_bit_s,omitempty"` // for up; 0: nothing, for the interface's own rate was measured
+	Profile  string   `json:"profile,omitempty"`        // "": none fits. A guess: leo and lte are much alike
+	Notes    []string `json:"notes,omitempty"`          // what speaks against taking these figures for the link's
 }
 
 // ErrTooShort is wrapped by the error about a load too short for a rate.
@@ -39,6 +39,7 @@ type taken struct {
 	bytes  uint64 // given to the kernel
 	spent  bool   // all that may be sent was
 	shaped uint64 // bit/s
+	near   string // the target, where it is in the uplink's own network; "": it is not
 }
 
 // count is how many bytes had arrived when.
@@ -50,44 +51,62 @@ type count struct {
 const (
 	share   = 0.9                   // of the rate that is proposed
 	bloated = 50 * time.Millisecond // and more of it is worth a shaper
+	settled = 5 * time.Second       // of load beyond the ramp, from which on a rate is that of the link
 )
 
 // summarize makes figures of what was seen. The first seconds of load, in which
 // connections find their pace and the queue fills, count for nothing.
 func (t taken) summarize() (Measured, error) {
-	m := Measured{Bytes: t.bytes, Jitter: jitter(t.idle)}
-	m.Idle, m.IdleP95 = quantile(known(t.idle), 0.5), quantile(known(t.idle), 0.95)
-	ramp := max(2*time.Second, 6*m.Idle)
+	m := Measured{Bytes: t.bytes, Jitter: Millis{jitter(t.idle)}}
+	m.Idle, m.IdleP95 = median(known(t.idle))
+	ramp := max(2*time.Second, 6*m.Idle.Duration)
 	rates := perSecond(t.counts, ramp)
+	last := t.counts[len(t.counts)-1]
 	if len(rates) == 0 {
-		last := t.counts[len(t.counts)-1]
 		return m, fmt.Errorf("%w: it took %v, %d bytes; %v are needed at least: allow more bytes or time", ErrTooShort, last.at.Round(time.Millisecond), t.bytes, ramp+time.Second)
 	}
 	m.Rate, m.Slow = quantile(rates, 0.5), quantile(rates, 0.25)
 	under := delays(t.loaded, ramp)
-	m.Loaded, m.LoadedP95 = quantile(known(under), 0.5), quantile(known(under), 0.95)
+	m.Loaded, m.LoadedP95 = median(known(under))
 	if len(under) > 0 {
 		m.Lost = 1 - float64(len(known(under)))/float64(len(under))
 	}
-	m.Bloat = max(0, m.LoadedP95-m.IdleP95) // the median is low when the queue still grows
+	m.Bloat.Duration = max(0, m.LoadedP95.Duration-m.IdleP95.Duration) // the median is low when the queue still grows
 	m.Proposed = round(min(uint64(share*float64(m.Rate)), m.Slow))
 	if m.Proposed < minRate {
 		return m, fmt.Errorf("the uplink carries %d bit/s: too little to be shaped", m.Rate)
 	}
-	m.Profile, m.Notes = guess(m.Idle, m.Jitter), t.notes(m)
+	m.Profile, m.Notes = guess(m.Idle.Duration, m.Jitter.Duration), t.notes(m, last.at-ramp)
+	if t.ourOwn(m) {
+		m.Proposed = 0 // each round would lower it
+	}
 	return m, nil
 }
 
-// notes are reasons for doubt.
-func (t taken) notes(m Measured) (list []string) {
+// median is that of list, and what 95 % of it do not exceed.
+func median(list []time.Duration) (half, p95 Millis) {
+	return Millis{quantile(list, 0.5)}, Millis{quantile(list, 0.95)}
+}
+
+// ourOwn reports that what was measured is the rate that the interface is shaped to.
+func (t taken) ourOwn(m Measured) bool { return t.shaped > 0 && m.Rate > t.shaped/10*8 }
+
+// notes are reasons for doubt; counted is how long the load was that counts.
+func (t taken) notes(m Measured, counted time.Duration) (list []string) {
 	add := func(format string, a ...any) { list = append(list, fmt.Sprintf(format, a...)) }
 	switch {
-	case t.shaped > 0 && m.Rate > t.shaped/10*8:
-		add("the interface is shaped to %s, and that is what was measured: the link may carry more; clear it first to know", FormatRate(t.shaped))
-	case m.Loaded == 0:
+	case t.ourOwn(m):
+		add("the interface is shaped to %s, and that is what was measured, so that no rate is proposed: the link may carry more; clear it first to know", FormatRate(t.shaped))
+	case m.Loaded.Duration == 0:
 		add("no probe was answered under load: how far the delay rises is not known")
-	case m.Bloat < bloated:
-		add("load hardly raises the delay: there is no long queue, or what limits the rate is not the uplink but the sink or the way to it")
+	case m.Bloat.Duration < bloated:
+		add("load hardly raises the delay: there is no long queue, or the target is before it, as the modem itself is, or what limits the rate is not the uplink but the sink or the way to it")
+	}
+	if t.near != "" {
+		add("the target %s is in the uplink's own network: if it is the modem or router there, probes do not pass the queue that load fills; name something behind it", t.near)
+	}
+	if counted < settled {
+		add("only %v of the load count: that short, the filling of a queue and what is repeated after losses pass for a rate, which may be too high; give more time with --for, and bytes with --max-bytes", counted.Round(100*time.Millisecond))
 	}
 	if m.Slow < uint64(share*float64(m.Rate)) {
 		add("the rate varies: a quarter of the seconds had less than %s, which is proposed", FormatRate(round(m.Slow)))

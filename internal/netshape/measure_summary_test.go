@@ -31,6 +31,8 @@ func TestSummarize(t *testing.T) {
 	for i := range walking.counts[20:] { // from the fifth second on half of it
 		walking.counts[20+i].bytes = walking.counts[19].bytes + uint64(i)*5e6/8/4
 	}
+	near := steady(10, 10e6, leo, leo)
+	near.near = "10.7.1.1:443"
 	spent := steady(4, 10e6, leo, []time.Duration{400 * ms})
 	spent.spent = true
 	for name, tt := range map[string]struct {
@@ -45,14 +47,17 @@ func TestSummarize(t *testing.T) {
 		"geo":           {steady(10, 3e6, geo, []time.Duration{2 * time.Second}), 2.7e6, "geo", 1390 * ms, ""},
 		"a cable":       {steady(10, 12345678, cable, []time.Duration{200 * ms}), 11.1e6, "", 179 * ms, ""},
 		"without bloat": {steady(10, 10e6, cable, cable), 9e6, "", 0, "not the uplink but the sink"},
-		"our own rate":  {shaped, 7.74e6, "leo", 0, "shaped to 9mbit"},
+		"our own rate":  {shaped, 0, "leo", 0, "shaped to 9mbit"},
 		"walking":       {walking, 4.5e6, "leo", 354 * ms, ""},
 		"losses":        {steady(10, 10e6, leo, []time.Duration{400 * ms, 0}), 9e6, "leo", 354 * ms, "of the probes under load had no answer"},
 		"all lost":      {steady(10, 10e6, leo, []time.Duration{0}), 9e6, "leo", 0, "no probe was answered under load"},
+		"near":          {near, 9e6, "leo", 0, "the target 10.7.1.1:443 is in the uplink's own network"},
+		"short":         {steady(3, 10e6, leo, []time.Duration{400 * ms}), 9e6, "leo", 354 * ms, "only 1s of the load count"},
+		"no bloat, far": {steady(10, 10e6, cable, cable), 9e6, "", 0, "or the target is before it, as the modem itself is"},
 		"spent":         {spent, 9e6, "leo", 354 * ms, "ended early"},
 	} {
 		m, err := tt.taken.summarize()
-		if notes := strings.Join(m.Notes, "\n"); err != nil || m.Proposed != tt.proposed || m.Profile != tt.profile || m.Bloat != tt.bloat || !strings.Contains(notes, tt.note) || (notes == "") != (tt.note == "") {
+		if notes := strings.Join(m.Notes, "\n"); err != nil || m.Proposed != tt.proposed || m.Profile != tt.profile || m.Bloat.Duration != tt.bloat || !strings.Contains(notes, tt.note) || (notes == "") != (tt.note == "") {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}
@@ -100,7 +105,7 @@ func TestSummarizeBounds(t *testing.T) {
 		if p, err := ParseRate(FormatRate(m.Proposed)); err != nil || p != m.Proposed {
 			t.Fatal(m.Proposed, err)
 		}
-		if m.Proposed > m.Rate*9/10+1 || m.Proposed > m.Slow || m.Bloat < 0 || m.Lost < 0 || m.Lost > 1 {
+		if m.Proposed > m.Rate*9/10+1 || m.Proposed > m.Slow || m.Bloat.Duration < 0 || m.Lost < 0 || m.Lost > 1 {
 			t.Fatalf("%+v", m)
 		}
 		for i := range s.loaded {
@@ -108,7 +113,7 @@ func TestSummarizeBounds(t *testing.T) {
 				s.loaded[i].delay += time.Second
 			}
 		}
-		if then, err := s.summarize(); err != nil || then.Proposed != m.Proposed || then.Bloat < m.Bloat {
+		if then, err := s.summarize(); err != nil || then.Proposed != m.Proposed || then.Bloat.Duration < m.Bloat.Duration {
 			t.Fatalf("%+v, %v", then, err)
 		}
 	})

@@ -110,7 +110,7 @@ func TestMeasure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Idle != 40*ms || got.Rate < 9.8e6 || got.Rate > 10.2e6 || got.Proposed < 8.8e6 || got.Proposed > 9.2e6 || got.Bloat < 500*ms || got.Bloat > 800*ms || len(got.Notes) > 0 {
+		if got.Idle.Duration != 40*ms || got.Rate < 9.8e6 || got.Rate > 10.2e6 || got.Proposed < 8.8e6 || got.Proposed > 9.2e6 || got.Bloat.Duration < 500*ms || got.Bloat.Duration > 800*ms || len(got.Notes) > 0 {
 			t.Errorf("%+v", got)
 		}
 		if took := time.Since(start); took > 20*time.Second || m.dials != 4 {

@@ -1,6 +1,7 @@
 package netshape
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -9,9 +10,12 @@ import (
 // its rate by those with load. Its zero value knows nothing yet. It is not safe for
 // concurrent use.
 type Detector struct {
-	Known  time.Duration // delay without load as measured before; 0: it has to be learnt
-	quiet  []time.Duration
-	recent []Sample
+	Known   time.Duration // delay without load as measured before; 0: it has to be learnt
+	Assumed time.Duration // what the delay without load is taken for until it was seen, if no shorter one was; 0: nothing
+	quiet   []time.Duration
+	recent  []Sample
+	least   time.Duration // the shortest delay of all; 0: none was seen
+	looked  bool          // least was seen while the queue in the modem ran empty
 }
 
 const (
@@ -21,22 +25,60 @@ const (
 )
 
 // Add takes the next sample, one a second, and returns what it and those before
-// it say about rate (bit/s). Without a sample of the delay without load there is
-// no verdict.
+// it say about rate (bit/s). As long as the delay without load was not seen, the
+// shortest one of all stands for it, or Assumed where that is shorter.
 func (d *Detector) Add(rate uint64, s Sample) RateVerdict {
-	if !s.loaded(rate) && s.Delay > 0 {
+	d.see(rate, s)
+	d.recent = keep(append(d.recent, s), remembered)
+	return d.judge(rate)
+}
+
+// see learns of the delay without load.
+func (d *Detector) see(rate uint64, s Sample) {
+	if s.Delay <= 0 {
+		return
+	}
+	if !s.loaded(rate) {
 		d.quiet = keep(append(d.quiet, s.Delay), quietKept)
 	}
-	d.recent = keep(append(d.recent, s), remembered)
-	return JudgeRate(rate, d.Idle(), d.recent)
+	if d.least == 0 || s.Delay < d.least {
+		d.least = s.Delay
+	}
+}
+
+// judge is the verdict about the latest samples.
+func (d *Detector) judge(rate uint64) RateVerdict {
+	v := JudgeRate(rate, d.reference(), d.recent)
+	if v.TooHigh && d.Idle() == 0 {
+		v.Text += fmt.Sprintf(" (idle delay not seen yet, taken as %v)", d.reference().Round(time.Millisecond))
+	}
+	return v
 }
 
 // Idle is the delay without load; 0: not known.
 func (d *Detector) Idle() time.Duration {
-	if len(d.quiet) < quietMin && d.Known > 0 {
+	switch {
+	case len(d.quiet) < quietMin && d.Known > 0:
 		return d.Known
+	case len(d.quiet) > 0:
+		return quantile(d.quiet, 0.5)
+	case d.looked:
+		return d.least
 	}
-	return quantile(d.quiet, 0.5)
+	return 0
+}
+
+// reference is the delay that others are compared with: Idle, or what stands for it.
+// It is too long rather than too short unless Assumed is: with load no delay is
+// shorter than without.
+func (d *Detector) reference() time.Duration {
+	switch idle := d.Idle(); {
+	case idle > 0:
+		return idle
+	case d.Assumed > 0 && (d.least == 0 || d.Assumed < d.least):
+		return d.Assumed
+	}
+	return d.least
 }
 
 // Forget drops what was seen under load, for the rate is another one from now on.
@@ -44,7 +86,7 @@ func (d *Detector) Forget() { d.recent = nil }
 
 // suspect reports that one of the latest samples speaks against the rate.
 func (d *Detector) suspect(rate uint64) bool {
-	return slices.ContainsFunc(d.recent[max(0, len(d.recent)-guilty):], func(s Sample) bool { return s.against(rate, d.Idle()) })
+	return slices.ContainsFunc(d.recent[max(0, len(d.recent)-guilty):], func(s Sample) bool { return s.against(rate, d.reference()) })
 }
 
 // keep returns the last n of list.

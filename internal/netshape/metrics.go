@@ -132,7 +132,7 @@ func classCounts(m MarksStatus) (list []labelled[counts]) {
 	for _, r := range m.Rules {
 		class := r.Class
 		if class == "" {
-			class = "-" // no class can have that name
+			class = NoClass
 		}
 		l := labels("chain", r.Chain, "class", class)
 		n := slices.IndexFunc(list, func(c labelled[counts]) bool { return c.labels == l })

@@ -1,6 +1,7 @@
 package netshape
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // All that was set up is told of, whoever asks, and nothing else that lies in the
@@ -63,11 +65,33 @@ func TestSaveMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{filepath.Join(dir, "none", "x.prom"), filepath.Join(dir, "taken.prom")} {
-		if err := SaveMetrics(bad, nil); err == nil || !strings.Contains(err.Error(), bad) {
+		err := SaveMetrics(bad, nil)
+		if err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("%s: %v", bad, err)
+		}
+		if again := SaveMetrics(bad, nil); strings.Contains(bad, "none") && again.Error() != err.Error() {
+			t.Errorf("%s: first %v, then %v: it would be told each time", bad, err, again)
 		}
 	}
 	if left := must(fs.Glob(os.DirFS(dir), "*.tmp*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What killed ones left goes when it is old, and nothing else that looks like it.
+func TestStaleMetrics(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for name, age := range map[string]time.Time{"k.prom.tmp123": old, "k.prom.tmp7": time.Now(), "k.prom.tmp1.bak": old, "other.prom.tmp1": old} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, age, age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := SaveMetrics(filepath.Join(dir, "k.prom"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := must(fs.Glob(os.DirFS(dir), "*")); !slices.Equal(left, []string{"k.prom", "k.prom.tmp1.bak", "k.prom.tmp7", "other.prom.tmp1"}) {
 		t.Errorf("left: %q", left)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // MetricsHandler answers every request with what read returns, and with 500 and
@@ -26,8 +28,13 @@ func MetricsHandler(read func() ([]byte, error)) http.Handler {
 	})
 }
 
+// maxReaders is how many connections there are at once. More wait for one to end,
+// and take no files that a watch needs.
+const maxReaders = 32
+
 // ServeMetrics serves /metrics on l by [MetricsHandler] until ctx ends, and closes
-// l. It asks nobody who they are. The error is of a listener that broke.
+// l. It asks nobody who they are; 32 are connected at once, and ten seconds without
+// a word end a connection. The error is of a listener that broke.
 func ServeMetrics(ctx context.Context, l net.Listener, read func() ([]byte, error)) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", MetricsHandler(read))
@@ -37,7 +44,7 @@ func ServeMetrics(ctx context.Context, l net.Listener, read func() ([]byte, erro
 	srv := &http.Server{
 		Handler: mux, MaxHeaderBytes: 8 << 10,
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 3 * time.Minute, // collectors come every minute or so
+		WriteTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
 	}
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -48,7 +55,7 @@ func ServeMetrics(ctx context.Context, l net.Listener, read func() ([]byte, erro
 			_ = srv.Close() // somebody reads slowly
 		}
 	})
-	err := srv.Serve(l)
+	err := srv.Serve(netutil.LimitListener(l, maxReaders))
 	if stop() { // nobody ended it
 		_ = srv.Close()
 		return err

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -86,5 +89,73 @@ func TestServeMetricsBroken(t *testing.T) {
 	_ = l.Close()
 	if err := ServeMetrics(t.Context(), l, nil); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Error(err)
+	}
+}
+
+// pipes is a listener whose connections are pipes.
+type pipes struct {
+	calls chan net.Conn
+	open  atomic.Int64
+	most  atomic.Int64
+}
+
+type pipe struct {
+	net.Conn
+	once sync.Once
+	of   *pipes
+}
+
+func (p *pipe) Close() error {
+	p.once.Do(func() { p.of.open.Add(-1) })
+	return p.Conn.Close()
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	c, ok := <-p.calls
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	p.most.Store(max(p.most.Load(), p.open.Add(1)))
+	return &pipe{Conn: c, of: p}, nil
+}
+func (p *pipes) Close() error   { return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Those who connect and say nothing, before a request or after one, are no more than
+// so many at once, and do not keep others out for long.
+func TestServeMetricsIdle(t *testing.T) {
+	for name, say := range map[string]string{"nothing": "", "one request": "GET / HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &pipes{calls: make(chan net.Conn, 200)}
+			var ours []net.Conn
+			call := func() net.Conn {
+				c, theirs := net.Pipe()
+				ours = append(ours, c)
+				l.calls <- theirs
+				return c
+			}
+			for range 3 * maxReaders {
+				c := call()
+				go func() { _, _ = io.WriteString(c, say); _, _ = io.Copy(io.Discard, c) }()
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- ServeMetrics(ctx, l, func() ([]byte, error) { return []byte("up 1\n"), nil }) }()
+			synctest.Wait()
+			start, late := time.Now(), call()
+			go func() { _, _ = io.WriteString(late, "GET /metrics HTTP/1.0\r\n\r\n") }()
+			answer := string(must(io.ReadAll(late)))
+			if took := time.Since(start); !strings.HasSuffix(answer, "up 1\n") || took > 35*time.Second || l.most.Load() != maxReaders {
+				t.Errorf("%s: %q after %v, %d at once", name, answer, took, l.most.Load())
+			}
+			stop()
+			close(l.calls)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			for _, c := range ours {
+				_ = c.Close()
+			}
+		})
 	}
 }

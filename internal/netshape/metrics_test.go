@@ -63,8 +63,8 @@ func shaped() Status {
 	return Status{
 		Rollbacks: 2, Pending: &Pending{ID: "x"},
 		Interfaces: []InterfaceStatus{
-			{Name: "eth1", Present: true, Up: true, Ours: true, Root: root, Ingress: &htb, Wanted: &up, Since: time.Unix(1700000000, 0), Drift: []string{"a", "b"}},
-			{Name: "wwan0", Drift: []string{"the interface is gone"}, Wanted: &up, Since: time.Unix(1700000001, 0)},
+			{Name: "eth1", Present: true, Up: true, Ours: true, Root: root, Ingress: &htb, Wanted: up.wanted(), Since: time.Unix(1700000000, 0), Drift: []string{"a", "b"}},
+			{Name: "wwan0", Drift: []string{"the interface is gone"}, Wanted: up.wanted(), Since: time.Unix(1700000001, 0)},
 			{Name: "lan0", Present: true, Root: QueueStatus{Kind: "noqueue"}},
 		},
 		Marks: MarksStatus{Present: true, Drift: "its rules are gone", Rules: []dscpmark.Rule{

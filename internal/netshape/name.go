@@ -34,13 +34,14 @@ func plainRune(r rune) bool {
 }
 
 // ifbName is the device through which what comes in at name is led, to be queued.
-// Where the name does not fit its hash stands for it.
+// Where the name does not fit its hash stands for it, with a sign that is in no name
+// that [CheckName] takes: no other interface's ifb has that name.
 func ifbName(name string) string {
 	const prefix = "ifb4"
 	if len(prefix)+len(name) <= maxName {
 		return prefix + name
 	}
-	h := fnv.New32a()
+	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
-	return fmt.Sprintf("%s%08x", prefix, h.Sum32())
+	return fmt.Sprintf("%s+%010x", prefix, h.Sum64()>>24)
 }

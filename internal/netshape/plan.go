@@ -33,7 +33,8 @@ type Step struct {
 
 // change is a step as it is done, and undone by exchanging From and To.
 type change struct {
-	Interface string `json:"interface"`
+	Interface string `json:"interface"` // as the state has it
+	dev       string // what it is called now; "": the same
 	Link      int    `json:"link"`
 	Slot      string `json:"slot"`
 	From      stand  `json:"from,omitzero"`
@@ -71,7 +72,11 @@ func Make(d Desired, o Observed, force bool) Plan {
 	for _, want := range d.Interfaces {
 		have, ok := o.Interfaces[want.Name]
 		if !ok {
-			p.refuse(missingInterface(want.Name, o))
+			p.refuse(missingInterface(want.Name, o.among(d.Names()), o))
+			continue
+		}
+		if r, renamed := have.renamed(want.Name); renamed {
+			p.refuse(r)
 			continue
 		}
 		p.refuseMissing(want, o.Missing)
@@ -101,8 +106,10 @@ func (p *Plan) planInterface(want Interface, have present, marked bool) {
 	switch {
 	case want.Kind == None && marked:
 		p.note("%s: kind none marks the classes and shapes nothing: that has no effect on the delay in the modem or dish unless what shapes there goes by the marks", want.Name)
+	case want.Kind == None:
+		p.note("%s: kind none without classes shapes nothing and marks nothing: what was set up here goes; to shape, take kind cake or fq_codel, and a rate", want.Name)
 	case want.Up == 0:
-		p.note("%s: without a rate below the uplink's this has no effect on the delay in the modem or dish: give up, 80%% to 95%% of what the uplink carries", want.Name)
+		p.note("%s: without a rate below the uplink's this has no effect on the delay in the modem or dish: set the rate (--up, or up in the file) to 80%% to 95%% of what the uplink carries", want.Name)
 	}
 	if have.Link.Queues > 1 && want.Root.Kind != "" {
 		p.note("%s: sends from %d queues; one shaper for all of them takes one lock, which is slow above 1 Gbit/s or so", want.Name, have.Link.Queues)
@@ -112,7 +119,11 @@ func (p *Plan) planInterface(want Interface, have present, marked bool) {
 		root = have.before()
 	}
 	p.place(want.Name, have, slotRoot, have.Root, root)
-	p.place(want.Name, have, slotIngress, have.Ingress, stand{Shaper: want.Ingress})
+	if want.Ingress.Kind != "" && have.block != "" {
+		p.refuse(blocked(want.Name, have))
+	} else {
+		p.place(want.Name, have, slotIngress, have.Ingress, stand{Shaper: want.Ingress})
+	}
 	p.record(want, have, marked)
 }
 
@@ -148,7 +159,7 @@ func (p *Plan) place(name string, link present, slot string, have, want stand) {
 	}
 	if have.foreign() {
 		if !p.force {
-			p.refuse(foreignQdisc(name, slot, have))
+			p.refuse(foreignQdisc(name, slot, link))
 			return
 		}
 		switch {
@@ -158,7 +169,7 @@ func (p *Plan) place(name string, link present, slot string, have, want stand) {
 			p.note("%s: %v at the %s has classes or filters that cannot be put back: clear will leave the kernel's default", name, have, slot)
 		}
 	}
-	c := change{Interface: name, Link: link.Link.Index, Slot: slot, From: have, To: want}
+	c := change{Interface: name, dev: link.Link.Name, Link: link.Link.Index, Slot: slot, From: have, To: want}
 	if r := link.record; r != nil && slot == slotRoot {
 		c.Instead = r.Interface.Root
 	} else if r != nil {
@@ -169,7 +180,7 @@ func (p *Plan) place(name string, link present, slot string, have, want stand) {
 
 // step is the change for people.
 func (c change) step() Step {
-	s := Step{Op: "~", Interface: c.Interface, Slot: c.Slot, change: c, Commands: commands(c)}
+	s := Step{Op: "~", Interface: cmp.Or(c.dev, c.Interface), Slot: c.Slot, change: c, Commands: commands(c)}
 	from, to := c.From, c.To
 	switch {
 	case !to.ours() && !to.foreign():
@@ -227,9 +238,14 @@ func (p *Plan) placeMarks(o Observed, from, to *dscpmark.Config) {
 			p.note("marks: %s", c)
 		}
 	}
-	if o.foreignTable() && (to == nil || !p.force) {
-		if to != nil {
+	if owned := o.Marks.Owned; owned || o.foreignTable() && (to == nil || !p.force) {
+		switch {
+		case to != nil && owned:
+			p.refuse(ownedTable())
+		case to != nil:
 			p.refuse(foreignTable())
+		case owned && o.marks != nil:
+			p.recordMarks(o, nil, "") // ours is gone
 		}
 		return
 	}

@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"trafficup/internal/dscpmark"
 	"trafficup/internal/tc"
 )
 
 // Codes of refusals.
 const (
 	CodeNoInterface  = "no_interface"
+	CodeRenamed      = "renamed"
 	CodeNoPermission = "no_permission"
 	CodeNoKernel     = "no_kernel_support"
 	CodeForeignQdisc = "foreign_qdisc"
@@ -53,19 +55,26 @@ func (p *Plan) refuseGeneral(d Desired, o Observed) {
 			r.Hint = "run it on the host, or as root of a container with --network host --cap-add NET_ADMIN that is not rootless"
 		}
 		p.refuse(r)
+	} else if o.Unreadable != nil {
+		p.refuse(Refusal{Code: CodeNoPermission, Text: o.Unreadable.Error(), Hint: "run it as the user who applied, or as root"})
 	}
 	if q := o.Pending; q != nil {
 		p.refuse(Refusal{
-			Code: CodePending, Text: fmt.Sprintf("an earlier apply, %s, waits for its confirmation until %s", q.ID, q.Until.Format("15:04:05")),
+			Code: CodePending, Text: fmt.Sprintf("an earlier apply, %s, waits for its confirmation until %s", q.ID, q.Until.Local().Format("15:04:05 MST")),
 			Hint: fmt.Sprintf("trafficup netshape confirm %s, or: trafficup netshape rollback %s", q.ID, q.ID),
 		})
 	}
 }
 
-func missingInterface(name string, o Observed) Refusal {
+// missingInterface is for an interface that is not there; others are those that are,
+// of a plan for several.
+func missingInterface(name string, others []string, o Observed) Refusal {
 	r := Refusal{
 		Code: CodeNoInterface, Interface: name, Text: fmt.Sprintf("there is no interface %s", name),
 		Hint: "there are: " + strings.Join(o.Names, ", "),
+	}
+	if len(others) > 0 {
+		r.Hint += "; for the others alone: --iface " + strings.Join(others, " --iface ")
 	}
 	if o.contained {
 		r.Hint += "; a container has those of the host with --network host only"
@@ -128,16 +137,47 @@ func noQueue(name string, missing []tc.Kind) Refusal {
 	}
 }
 
-func foreignQdisc(name, slot string, have stand) Refusal {
-	place := fmt.Sprintf("the %s of %s", slot, name)
+func foreignQdisc(name, slot string, p present) Refusal {
+	place, have := fmt.Sprintf("the %s of %s", slot, name), p.Root
 	if slot == slotIngress {
-		place += ", by way of " + ifbName(name) + ","
+		place, have = place+", by way of "+ifbName(name)+",", p.Ingress
+		if len(p.users) > 0 {
+			place += " to which filters of " + strings.Join(p.users, ", ") + " lead,"
+		}
 	}
 	return Refusal{
 		Code: CodeForeignQdisc, Interface: name,
 		Text: fmt.Sprintf("%s is %v, which somebody else set up", place, have),
 		Hint: "find out who did (sqm-scripts, networkd, wondershaper, a hand), or replace it with --force",
 	}
+}
+
+// blocked is for an interface whose incoming traffic cannot be led to an ifb.
+func blocked(name string, p present) Refusal {
+	return Refusal{
+		Code: CodeForeignQdisc, Interface: name, Text: p.block,
+		Hint: "leave out --down, or have what is in the way removed or renamed; --force does not help",
+	}
+}
+
+// renamed refuses what is set up under another name than that: its ifb, its marks
+// and its state have the old one.
+func (p present) renamed(name string) (r Refusal, is bool) {
+	r = Refusal{Code: CodeRenamed, Interface: name}
+	switch {
+	case p.Link.Name != name:
+		r.Text = fmt.Sprintf("there is no interface %s: it is called %s now", name, p.Link.Name)
+		r.Hint = fmt.Sprintf("trafficup netshape clear --iface %s, and apply to %s", p.Link.Name, p.Link.Name)
+	case p.as != name:
+		r.Text = fmt.Sprintf("%s was set up when its name was %s", name, p.as)
+		r.Hint = fmt.Sprintf("trafficup netshape clear --iface %s, and apply again", name)
+	case p.moved != "":
+		r.Text = fmt.Sprintf("what was set up when it had the name %s is called %s now", name, p.moved)
+		r.Hint = fmt.Sprintf("trafficup netshape clear --iface %s, and apply again", p.moved)
+	default:
+		return r, false
+	}
+	return r, true
 }
 
 func foreignTable() Refusal {
@@ -147,11 +187,23 @@ func foreignTable() Refusal {
 	}
 }
 
-func badMarks(err error) Refusal {
+// ownedTable is for one that not even force replaces.
+func ownedTable() Refusal {
 	return Refusal{
+		Code: CodeForeignTable, Text: "there is an nft table inet trafficup that a running program owns (flags owner): nobody else can change or delete it",
+		Hint: "nft list tables shows which program that is; end it, or leave out the classes",
+	}
+}
+
+func badMarks(err error) Refusal {
+	r := Refusal{
 		Code: CodeBadMarks, Text: "marks: " + err.Error(),
 		Hint: "correct the class in the configuration; a cgroup exists only while its unit runs",
 	}
+	if errors.Is(err, dscpmark.ErrManyUplinks) {
+		r.Hint = "clear some of the interfaces, or leave out the classes"
+	}
+	return r
 }
 
 func noMarks(err error) Refusal {

@@ -33,6 +33,10 @@ func (f foreign) qdisc() tc.Qdisc {
 func (s stand) ours() bool    { return s.Shaper.Kind != "" }
 func (s stand) foreign() bool { return s.Foreign.Kind != "" }
 
+// whole reports that all is known that it takes to put s back. Of an ifb with the
+// kernel's default, to which others' filters lead, there is nothing to be known.
+func (s stand) whole() bool { return !s.Foreign.Classes || s.Foreign.Kind == kindIFB }
+
 // damaged reports that s is ours by its handle or name and not as we made it.
 // Nothing tells what it is, so that it cannot be put back.
 func (s stand) damaged() bool { return s.ours() && s.Shaper == (tc.Shaper{Kind: s.Shaper.Kind}) }
@@ -49,7 +53,7 @@ func (s stand) String() string {
 	case s.Foreign.Kind == kindIFB:
 		return "an ifb with the kernel's default"
 	case s.foreign():
-		return fmt.Sprintf("%s %x:", s.Foreign.Kind, s.Foreign.Handle>>16)
+		return s.Foreign.String()
 	}
 	return "the kernel's default"
 }
@@ -73,10 +77,11 @@ func rootOf(list []tc.Qdisc) (stand, tc.Qdisc) {
 	return stand{Foreign: foreign{q.Kind, q.Handle, q.Raw, classes}}, q
 }
 
-// classless are the kinds whose options are all there is to them.
+// classless are the kinds whose options are all there is to them, and are taken by the
+// kernel as it tells them. It does not tell all that a red, choke or gred needs.
 var classless = map[tc.Kind]bool{
 	"cake": true, "codel": true, "fq": true, "fq_codel": true, "fq_pie": true, "netem": true, "noqueue": true, "pfifo": true,
-	"pfifo_fast": true, "bfifo": true, "pie": true, "red": true, "sfb": true, "sfq": true, "tbf": true,
+	"pfifo_fast": true, "bfifo": true, "pie": true, "sfb": true, "sfq": true, "tbf": true,
 }
 
 // differences names the options of want that have differs in, with both values.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"trafficup/internal/disk"
@@ -19,7 +20,10 @@ const (
 	pendingFile = "apply:pending.json"
 	countFile   = "rollback:last.json"
 	keptFile    = "desired:kept.json"
+	tryFile     = "desired:try.json"
 	lockFile    = "apply:lock"
+
+	damagedSuffix = ".damaged"
 )
 
 // record is one interface's state file. Only what is needed to clear and to see
@@ -41,25 +45,53 @@ type marksRecord struct {
 
 func interfaceFile(name string) string { return name + ".json" }
 
+// ErrUnreadable is wrapped by the error about state that this user may not read.
+// Nor may they change anything: that takes the lock, which is in the same directory.
+var ErrUnreadable = errors.New("the state cannot be read")
+
 // load reads a file of the state directory into v. None is no error: ok is false
-// then, as it is for who may not read it. Nor may they change anything: that takes
-// the lock, which is in the same directory.
+// then, as it is for one that is damaged. [ErrUnreadable] says that it is not known
+// whether there is one.
 func (m *Machine) load(name string, v any) (ok bool, err error) {
 	return m.loadFrom(m.Dir, name, v)
 }
 
 func (m *Machine) loadFrom(dir, name string, v any) (bool, error) {
 	data, err := disk.ReadFile(m.FS, filepath.Join(dir, name))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrPermission):
+		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	case err != nil:
 		return false, fmt.Errorf("state %s: %w", name, err)
 	}
+	if err := json.Unmarshal(data, v); err != nil {
+		reflect.ValueOf(v).Elem().SetZero() // of what was read before the damage
+		return false, m.setAside(filepath.Join(dir, name), err)
+	}
 	return true, nil
+}
+
+// setAside renames a file that is damaged, so that it is as if there were none:
+// what stands is told by handles and tags then, and what stood before by nobody.
+// Who does not have the lock leaves it where it is.
+func (m *Machine) setAside(path string, why error) error {
+	text := fmt.Sprintf("%s is damaged (%v): it counts for nothing; what stands is judged by the kernel alone, and where clear does not know what was there before, the kernel's default comes back", path, why)
+	if m.locked {
+		if err := m.FS.Rename(path, path+damagedSuffix); err != nil {
+			return fmt.Errorf("set aside a damaged file: %w", err)
+		}
+		text += "; it is now " + path + damagedSuffix
+	}
+	if m.Warn != nil && !m.warned[text] {
+		if m.warned == nil {
+			m.warned = map[string]bool{}
+		}
+		m.warned[text] = true
+		m.Warn(text)
+	}
+	return nil
 }
 
 // save writes a file of the state directory; nil removes it.

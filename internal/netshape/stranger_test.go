@@ -70,11 +70,66 @@ func TestStrangersIfbUndone(t *testing.T) {
 	}
 }
 
-// The state file says that an ifb is ours, whatever became of its queue; and an
-// empty one that nobody uses is nobody's.
+// An ifb that others made is used while it is empty and nobody uses it, and left.
+// One that what comes in by another interface is led to is somebody's.
+func TestStrangersEmptyIfb(t *testing.T) {
+	b := newBox(t, "eth1", "eth2")
+	b.k.add("ifb4eth1")
+	before := b.picture()
+	b.apply(t, both)
+	if b.clear(t, "eth1"); b.picture() != before {
+		t.Errorf("cleared it is\n%s\nand it was\n%s", b.picture(), before)
+	}
+	b.k.theirs[b.k.index("eth2")] = b.k.index("ifb4eth1")
+	p := b.plan(t, both)
+	if len(p.Refusals) != 1 || p.Refusals[0].Code != CodeForeignQdisc || !strings.Contains(p.Refusals[0].Text, "to which filters of eth2 lead") {
+		t.Error(text(t, p))
+	}
+	if _, err := b.Apply(t.Context(), Make(both, must(b.Observe("eth1")), true), 0); err != nil {
+		t.Fatal(err)
+	}
+	if b.clear(t, "eth1"); b.picture() != before {
+		t.Errorf("after force it is\n%s\nand it was\n%s", b.picture(), before)
+	}
+}
+
+// What no queue can be put behind is told before any change, force or not.
+func TestNoWayIn(t *testing.T) {
+	for want, prepare := range map[string]func(b box){
+		"is a veth and no ifb": func(b box) { b.k.add("ifb4eth1"); b.k.links[1].Kind = "veth" },
+		"the shared block 22":  func(b box) { b.k.block[b.k.index("eth1")] = 22 },
+	} {
+		b := newBox(t, "eth1")
+		prepare(b)
+		if p := Make(both, must(b.Observe("eth1")), true); len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0].Text, want) {
+			t.Errorf("%s: %+v", want, p.Refusals)
+		}
+		b.apply(t, upOnly)
+		b.clear(t, "eth1")
+	}
+}
+
+// Our filter that leads nowhere, its ifb being gone, drops all that comes in: it is
+// repaired, and cleared.
+func TestIfbGone(t *testing.T) {
+	b := newBox(t, "eth1")
+	before := b.picture()
+	b.apply(t, both)
+	stands := b.picture()
+	b.k.remove("ifb4eth1")
+	if b.apply(t, both); b.picture() != stands {
+		t.Error(b.picture())
+	}
+	b.k.remove("ifb4eth1")
+	b.clear(t, "eth1")
+	if _, led := b.k.led[b.k.index("eth1")]; led || b.picture() != before {
+		t.Error(led, b.picture())
+	}
+}
+
+// The state file says that an ifb is ours, whatever became of its queue.
 func TestOurIfb(t *testing.T) {
 	b := newBox(t, "eth1")
-	b.k.add("ifb4eth1")
 	b.apply(t, upOnly)
 	b.apply(t, both)
 	b.k.roots[b.k.index("ifb4eth1")] = tbf

@@ -53,6 +53,9 @@ func (p Plan) Summary() string {
 	}
 	switch {
 	case len(p.Refusals) > 0:
+		if len(p.Refusals) == 1 {
+			return "refused; nothing changes"
+		}
 		return fmt.Sprintf("refused for %d reasons; nothing changes", len(p.Refusals))
 	case p.Equal:
 		return "nothing to do: everything stands as desired"

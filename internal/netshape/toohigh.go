@@ -18,6 +18,7 @@ type RateVerdict struct {
 	TooHigh bool
 	Carries uint64 // bit/s: what the link carried meanwhile, a better rate is below
 	Text    string // "" unless TooHigh
+	Look    string // of a [Steering]: why it looks for the delay without load, and what it saw; "": it does not
 }
 
 const (
@@ -54,7 +55,7 @@ func JudgeRate(rate uint64, idle time.Duration, samples []Sample) RateVerdict {
 	}
 	slices.Sort(sent)
 	v := RateVerdict{TooHigh: true, Carries: sent[len(sent)/2] &^ 7}
-	v.Text = fmt.Sprintf("rate %s is above the link's: under load the delay is %v, idle %v, and our own queue is short; the link carries about %s now, take 90%% of that",
+	v.Text = fmt.Sprintf("rate %s is above the link's: under load the delay is %v, idle %v, and our own queue is short; the link carries about %s now",
 		FormatRate(rate), worst.Round(time.Millisecond), idle.Round(time.Millisecond), FormatRate(v.Carries/1000*1000))
 	return v
 }

@@ -18,11 +18,12 @@ import (
 type transaction struct {
 	ID      string                     `json:"id"`
 	Boot    string                     `json:"boot"`
-	Until   time.Time                  `json:"until"`
-	Changes []change                   `json:"changes"` // in the order of the steps
-	Files   map[string]json.RawMessage `json:"files"`   // as they were before; null: there was none
+	Until   time.Time                  `json:"until"`     // for people: the clock may be set
+	Uptime  time.Duration              `json:"uptime_ns"` // the same as time since boot; 0: not known
+	Changes []change                   `json:"changes"`   // in the order of the steps
+	Files   map[string]json.RawMessage `json:"files"`     // as they were before; null: there was none
 	Desired Desired                    `json:"desired"`
-	Clear   []string                   `json:"clear,omitempty"`
+	Clear   []string                   `json:"clear"` // nil: it was no clear
 }
 
 // files are the state files that p writes; a nil value removes one.
@@ -45,10 +46,13 @@ func (p Plan) files() map[string]any {
 	return files
 }
 
-// write writes the state files of p.
-func (m *Machine) write(p Plan) error {
+// write writes the state files of p, or removes those that p has no use for.
+func (m *Machine) write(p Plan, remove bool) error {
 	files := p.files()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if remove != (files[name] == nil) {
+			continue
+		}
 		if err := m.save(name, files[name]); err != nil {
 			return fmt.Errorf("write state: %w", err)
 		}
@@ -76,13 +80,19 @@ func (m *Machine) begin(p Plan) (transaction, error) {
 
 // undo brings back what stood before t, in reverse, and then its state files. It
 // goes on after errors, all of which it returns; the state files stay then, so
-// that it can be tried again. It may be called for a transaction that was done to
-// any part, or undone before.
+// that it can be tried again. [ErrNotRestored] is no such error: it is at its end
+// then. It may be called for a transaction that was done to any part, or undone before.
 func (m *Machine) undo(t transaction) error {
-	var all error
+	var all, lost error
 	for _, c := range slices.Backward(t.Changes) {
-		if err := m.takeBack(c); err != nil {
-			all = errors.Join(all, fmt.Errorf("undo %s %s: %w", c.Interface, c.Slot, err))
+		err := m.takeBack(c)
+		if err != nil {
+			err = fmt.Errorf("undo %s %s: %w", c.Interface, c.Slot, err)
+		}
+		if errors.Is(err, ErrNotRestored) {
+			lost = errors.Join(lost, err)
+		} else {
+			all = errors.Join(all, err)
 		}
 	}
 	if all != nil {
@@ -97,7 +107,7 @@ func (m *Machine) undo(t transaction) error {
 			return err
 		}
 	}
-	return nil
+	return lost
 }
 
 // takeBack makes c.From stand again if it does not. What neither stood before nor
@@ -107,9 +117,9 @@ func (m *Machine) takeBack(c change) error {
 	if c.Slot == slotMarks {
 		return m.takeBackMarks(back)
 	}
-	have, there, err := m.find(c.Interface)
+	have, there, err := m.findChanged(c)
 	if err != nil || !there { // gone, with everything that stood on it
-		return m.gone(c.Interface, err)
+		return m.gone(c.Link, err)
 	}
 	if back.To.damaged() {
 		back.To = stand{Shaper: c.Instead}
@@ -122,16 +132,16 @@ func (m *Machine) takeBack(c change) error {
 		return nil
 	}
 	back.Link = have.Link.Index
-	return m.gone(c.Interface, m.put(back))
+	return m.gone(back.Link, m.restore(back))
 }
 
 // gone forgives an error that came of the interface's going away.
-func (m *Machine) gone(name string, err error) error {
+func (m *Machine) gone(link int, err error) error {
 	if err == nil {
 		return nil
 	}
 	if links, e := m.Kernel.Links(); e == nil {
-		if _, there := linkOf(links, name); !there {
+		if _, there := linkAt(links, link); !there {
 			return nil
 		}
 	}
@@ -143,7 +153,7 @@ func (m *Machine) takeBackMarks(back change) error {
 	if err != nil {
 		return err
 	}
-	if back.MarksTo == nil && !have.Present {
+	if have.Owned || back.MarksTo == nil && !have.Present { // not ours, or gone
 		return nil
 	}
 	if back.MarksTo != nil {
@@ -151,5 +161,5 @@ func (m *Machine) takeBackMarks(back change) error {
 			return nil
 		}
 	}
-	return m.put(back)
+	return m.restore(back)
 }

@@ -113,7 +113,7 @@ func (m *Machine) reconcileOne(ctx context.Context, d Desired) (Event, error) {
 // applied puts what was applied last in this boot in the place of what d wants of
 // its one interface, and of the marks.
 func (d *Desired) applied(o Observed) {
-	if p := o.Interfaces[d.Interfaces[0].Name]; p.record != nil {
+	if p := o.Interfaces[d.Interfaces[0].Name]; p.record != nil && p.as == d.Interfaces[0].Name {
 		d.Interfaces[0] = p.record.Interface
 	}
 	if o.marks != nil {

@@ -13,8 +13,19 @@ import (
 const (
 	ingressHandle uint32 = 0xffff << 16
 	ingressHook   uint32 = 0xfffffff2
+	egressHook    uint32 = 0xfffffff3 // of clsact
 	redirectPrio  uint16 = 0x7a50
 )
+
+// Numbers of our filter: it remembers whose the ingress qdisc is, which has no
+// place for that itself.
+const (
+	besideOthers uint32 = 1 // it was there
+	withQdisc    uint32 = 2 // we made it, and take it away
+)
+
+// IfbAlias is what an ifb that we made says of itself.
+const IfbAlias = "made by trafficup netshape"
 
 // SetIngress sends what comes in by a link through s, at the root of an ifb of
 // that name, which is made if there is none. An ingress qdisc or clsact that is
@@ -37,12 +48,13 @@ func redirectTo(link, to int) error {
 	if err != nil {
 		return err
 	}
+	want := filter{parent: ingressHook, prio: redirectPrio, protocol: protocolAll, handle: besideOthers, link: to}
 	if !slices.ContainsFunc(qs, func(q Qdisc) bool { return q.Parent == Ingress }) {
+		want.handle = withQdisc
 		if err := set(qdiscs, head{link: link, handle: ingressHandle, parent: Ingress}, KindIngress, nil); err != nil {
 			return known(err)
 		}
 	}
-	want := filter{parent: ingressHook, prio: redirectPrio, protocol: protocolAll, handle: 1, link: to}
 	_, ours, err := ingressFilters(link)
 	if err != nil {
 		return err
@@ -52,6 +64,7 @@ func redirectTo(link, to int) error {
 	case len(ours) == 1 && ours[0].link == to && ours[0].mask == 0 && ours[0].protocol == protocolAll:
 		return nil
 	case len(ours) > 0:
+		want.handle = ours[0].handle
 		if err := remove(filters, h); err != nil {
 			return err
 		}
@@ -74,32 +87,58 @@ func ingressFilters(link int) (others int, ours []filter, err error) {
 	return others, ours, err
 }
 
-// DeleteIngress undoes SetIngress: it deletes our filter, the ingress qdisc if
-// there is no other filter, and the ifb. An ifb that filters of others lead to
-// stays, with the kernel's default queue: without it they would drop all that
-// comes in. What is not there is no error, nor is a link that is gone.
+// DeleteIngress undoes SetIngress: it deletes our filter, the ingress qdisc if we
+// made it and there is no other filter, and the ifb if we made it. An ifb that
+// others made, or that their filters lead to, from whatever link, stays, with the
+// kernel's default queue in place of ours: without it they would drop all that
+// comes in. What is not there is no error, nor is a link that is gone, nor one of
+// another kind that has the ifb's name: nothing can have been led there.
 func DeleteIngress(link int, ifb string) error {
 	if err := undirect(link); err != nil && !errors.Is(err, unix.ENODEV) {
 		return doing(err, link, "stop the redirection to %s", ifb)
 	}
 	l, err := netlink.LinkByName(ifb)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
+	switch {
+	case errors.As(err, &netlink.LinkNotFoundError{}), err == nil && l.Type() != "ifb":
 		return nil
-	}
-	if err == nil && l.Type() != "ifb" {
-		err = fmt.Errorf("it is a %s", l.Type())
-	}
-	if err != nil {
+	case err != nil:
 		return doing(err, link, "delete %s", ifb)
 	}
-	led, err := Redirected(link, l.Attrs().Index)
+	used, err := anyRedirected(l.Attrs().Index)
 	switch {
-	case err != nil && !errors.Is(err, unix.ENODEV):
+	case err != nil:
 		return doing(err, link, "look who uses %s", ifb)
-	case led:
-		return DeleteRoot(l.Attrs().Index)
+	case used || l.Attrs().Alias != IfbAlias:
+		return deleteOurRoot(l.Attrs().Index)
 	}
 	return doing(netlink.LinkDel(l), link, "delete %s", ifb)
+}
+
+// deleteOurRoot is DeleteRoot where what stands there has a handle of ours.
+func deleteOurRoot(link int) error {
+	q, err := readRoot(link)
+	if err != nil || q.Handle != CakeHandle && q.Handle != HTBHandle {
+		return err
+	}
+	return DeleteRoot(link)
+}
+
+// anyRedirected reports whether a filter of any link leads to ifb.
+func anyRedirected(ifb int) (bool, error) {
+	links, err := netlink.LinkList()
+	for range 4 { // the list may change while it is read
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+		links, err = netlink.LinkList()
+	}
+	for _, l := range links {
+		ours, others, err := Redirected(l.Attrs().Index, ifb)
+		if ours || others || err != nil && !errors.Is(err, unix.ENODEV) {
+			return ours || others, err
+		}
+	}
+	return false, err
 }
 
 // RestoreIngress undoes SetIngress where the ifb was somebody else's: it deletes
@@ -119,21 +158,39 @@ func RestoreIngress(link int, ifb string, q Qdisc) error {
 	return RestoreRoot(to, q)
 }
 
-// Redirected reports whether a filter, whose it may be, leads what comes in by a
-// link to ifb, the index of another.
-func Redirected(link, ifb int) (bool, error) {
+// Redirected reports whether our filter, and whether one of others, leads what comes
+// in by a link to ifb, the index of another, or what clsact sees going out. 0 is the
+// index of one that is gone.
+func Redirected(link, ifb int) (ours, others bool, err error) {
+	for _, hook := range []uint32{ingressHook, egressHook} {
+		found, err := filtersAt(hook, link)
+		if err != nil {
+			return false, false, err
+		}
+		for _, f := range found {
+			switch {
+			case !leadsTo(f, ifb):
+			case f.Attrs().Priority == redirectPrio:
+				ours = true
+			default:
+				others = true
+			}
+		}
+	}
+	return ours, others, nil
+}
+
+func filtersAt(hook uint32, link int) (found []netlink.Filter, err error) {
 	l := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: link}} // only its index counts
-	var found []netlink.Filter
-	var err error
-	for range 5 { // the list may change while it is read
-		if found, err = netlink.FilterList(l, ingressHook); !errors.Is(err, netlink.ErrDumpInterrupted) {
+	for range 5 {                                                  // the list may change while it is read
+		if found, err = netlink.FilterList(l, hook); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break
 		}
 	}
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) {
-		return false, nil // there is no ingress qdisc
+		return nil, nil // there is no ingress qdisc
 	}
-	return slices.ContainsFunc(found, func(f netlink.Filter) bool { return leadsTo(f, ifb) }), err
+	return found, err
 }
 
 func leadsTo(f netlink.Filter, ifb int) bool {
@@ -165,7 +222,7 @@ func undirect(link int) error {
 	if err != nil || len(ours) == 0 {
 		return err
 	}
-	if qs[i].Kind == KindIngress && others == 0 {
+	if qs[i].Kind == KindIngress && others == 0 && ours[0].handle == withQdisc {
 		return remove(qdiscs, head{link: link, handle: ingressHandle, parent: Ingress})
 	}
 	return remove(filters, head{link: link, parent: ingressHook, info: ours[0].info()})
@@ -180,7 +237,9 @@ func ensureIfb(name string) (int, error) {
 		if err := netlink.LinkAdd(&netlink.Ifb{LinkAttrs: attrs}); err != nil {
 			return 0, err
 		}
-		l, err = netlink.LinkByName(name)
+		if l, err = netlink.LinkByName(name); err == nil {
+			err = netlink.LinkSetAlias(l, IfbAlias)
+		}
 	}
 	switch {
 	case err != nil:

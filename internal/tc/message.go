@@ -38,6 +38,7 @@ type message struct {
 	options []byte
 	stats   Stats
 	app     value // the kind's own statistics
+	block   uint32
 }
 
 // decode is false when b is too short to be a message.
@@ -55,6 +56,8 @@ func decode(b []byte) (m message, ok bool) {
 			m.options = v
 		case tcaStats2:
 			m.stats, m.app = decodeStats(v)
+		case tcaBlock:
+			m.block = v.u32()
 		}
 	}
 	return m, true
@@ -83,7 +86,7 @@ func decodeStats(list []byte) (s Stats, app value) {
 
 // qdisc is m seen as one. What an HTB of ours is its tree tells, not m.
 func (m message) qdisc() Qdisc {
-	q := Qdisc{Kind: m.kind, Handle: m.handle, Parent: m.parent, Default: m.handle == 0, Raw: m.options, Stats: m.stats}
+	q := Qdisc{Kind: m.kind, Handle: m.handle, Parent: m.parent, Default: m.handle == 0, Raw: m.options, Block: m.block, Stats: m.stats}
 	switch m.kind {
 	case KindCake:
 		q.Tins = decodeCakeStats(m.app, &q.Stats)

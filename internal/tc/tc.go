@@ -1,6 +1,7 @@
 package tc
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 )
@@ -59,6 +60,7 @@ type Qdisc struct {
 	Default        bool   // the kernel's own, which nobody has set; it returns when another is deleted
 	Shaper         Shaper // Kind is "" unless it stands at the root and a Shaper says all of it
 	Raw            []byte // TCA_OPTIONS
+	Block          uint32 // of ingress: where its filters are, together with those of other links; 0: it has its own
 	Stats          Stats
 	Tins           []Tin // of cake, or the classes of an HTB of ours, from the least urgent on
 }
@@ -70,10 +72,10 @@ type Stats struct {
 	Drops      uint32 `json:"drops"`
 	Overlimits uint32 `json:"overlimits"`
 	Requeues   uint32 `json:"requeues"`
-	Queued     uint32 `json:"queued"`  // packets
-	Backlog    uint32 `json:"backlog"` // bytes
-	Marked     uint32 `json:"marked"`  // packets with ECN; cake's and fq_codel's only
-	Memory     uint32 `json:"memory"`  // bytes in use; cake's and fq_codel's only
+	Queued     uint32 `json:"queued_packets"`
+	Backlog    uint32 `json:"backlog_bytes"`
+	Marked     uint32 `json:"marked"`       // packets with ECN; cake's and fq_codel's only
+	Memory     uint32 `json:"memory_bytes"` // in use; cake's and fq_codel's only
 }
 
 // Tin is a class of traffic. What only cake knows is zero for others.
@@ -84,14 +86,15 @@ type Tin struct {
 	Dropped     uint32 `json:"dropped"`      // packets
 	AcksDropped uint32 `json:"acks_dropped"` // packets, by the ack filter
 	Marked      uint32 `json:"marked"`       // packets, with ECN
-	Backlog     uint32 `json:"backlog"`      // bytes
-	Threshold   uint64 `json:"threshold"`    // bit/s above which it is served last; it is no limit
+	Backlog     uint32 `json:"backlog_bytes"`
+	Threshold   uint64 `json:"threshold_bit_s"` // above which it is served last; it is no limit
 
-	Target    time.Duration `json:"target_ns"`     // of its queue management
-	Interval  time.Duration `json:"interval_ns"`   // of its queue management
-	PeakDelay time.Duration `json:"peak_delay_ns"` // of packets in the queue, of late
-	AvgDelay  time.Duration `json:"avg_delay_ns"`  // of packets in the queue, of late
-	BaseDelay time.Duration `json:"base_delay_ns"` // of packets in the queue, of late
+	// Times are in JSON as milliseconds: see MarshalJSON.
+	Target    time.Duration `json:"-"` // of its queue management
+	Interval  time.Duration `json:"-"` // of its queue management
+	PeakDelay time.Duration `json:"-"` // of packets in the queue, of late
+	AvgDelay  time.Duration `json:"-"` // of packets in the queue, of late
+	BaseDelay time.Duration `json:"-"` // of packets in the queue, of late
 
 	SparseFlows       uint32 `json:"sparse_flows"`       // now
 	BulkFlows         uint32 `json:"bulk_flows"`         // now
@@ -99,6 +102,20 @@ type Tin struct {
 	IndirectHits      uint32 `json:"indirect_hits"`      // of the hash of flows
 	Misses            uint32 `json:"misses"`             // of the hash of flows
 	Collisions        uint32 `json:"collisions"`         // of the hash of flows
-	MaxPacket         uint32 `json:"max_packet"`         // bytes
-	Quantum           uint32 `json:"quantum"`            // bytes
+	MaxPacket         uint32 `json:"max_packet_bytes"`
+	Quantum           uint32 `json:"quantum_bytes"`
+}
+
+// MarshalJSON writes times as milliseconds.
+func (t Tin) MarshalJSON() ([]byte, error) {
+	type plain Tin // without this method
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return json.Marshal(struct {
+		plain
+		Target    float64 `json:"target_ms"`
+		Interval  float64 `json:"interval_ms"`
+		PeakDelay float64 `json:"peak_delay_ms"`
+		AvgDelay  float64 `json:"avg_delay_ms"`
+		BaseDelay float64 `json:"base_delay_ms"`
+	}{plain(t), ms(t.Target), ms(t.Interval), ms(t.PeakDelay), ms(t.AvgDelay), ms(t.BaseDelay)})
 }
