@@ -22,9 +22,9 @@ func commands(c change) []string {
 		return []string{"tc qdisc del dev " + dev + " root"}
 	case c.To.ours():
 		return append([]string{
-			fmt.Sprintf("ip link add %s type ifb && ip link set %s up", ifb, ifb),
+			fmt.Sprintf("ip link add %s type ifb && ip link set %s alias '%s' up", ifb, ifb, tc.IfbAlias),
 			fmt.Sprintf("tc qdisc add dev %s handle ffff: ingress", dev),
-			fmt.Sprintf("tc filter add dev %s parent ffff: protocol all prio 31312 u32 match u32 0 0 action mirred egress redirect dev %s", dev, ifb),
+			fmt.Sprintf("tc filter add dev %s parent ffff: protocol all prio 31312 handle ::2 u32 match u32 0 0 action mirred egress redirect dev %s", dev, ifb), // the number says that the qdisc is ours, too
 		}, shaperCommands(ifb, c.To.Shaper)...)
 	}
 	return []string{"tc qdisc del dev " + dev + " ingress", "ip link del " + ifb}
