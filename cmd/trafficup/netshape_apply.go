@@ -119,8 +119,9 @@ func (o *netshapeOptions) proposal(sys *system) (m *netshape.Machine, p netshape
 
 // carryOut does what p says, and sees to its confirmation.
 func (o *netshapeOptions) carryOut(sys *system, m *netshape.Machine, p netshape.Plan, asJSON bool) error {
+	configured := len(o.targets) == 0
 	switch {
-	case len(o.targets) == 0 && o.within > 0:
+	case configured && o.within > 0:
 		o.targets = sys.config.Netshape.Targets
 	case len(o.targets) > 0 && o.within == 0:
 		return usageError("give --confirm-within 60s, too, or leave out --target", "--target: there is nothing to confirm with --confirm-within 0")
@@ -135,7 +136,7 @@ func (o *netshapeOptions) carryOut(sys *system, m *netshape.Machine, p netshape.
 	if err := show(sys.stdout); err != nil {
 		return unheard(err)
 	}
-	c := confirmation{sys: sys, machine: m, within: o.within, json: asJSON, dir: o.dir}
+	c := confirmation{sys: sys, machine: m, within: o.within, json: asJSON, dir: o.dir, configured: configured}
 	if len(p.Steps) > 0 {
 		if err := c.askBefore(o.targets, p); err != nil {
 			return err

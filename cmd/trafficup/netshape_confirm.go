@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,9 @@ type confirmation struct {
 	json    bool
 	dir     string
 	targets netshape.Targets
-	before  []netshape.Answer // of the targets, before the change
+	// configured: they are those of the configuration, and for all uplinks.
+	configured bool
+	before     []netshape.Answer // of the targets, before the change
 }
 
 // askBefore asks the targets while all is as it was: those that do not answer now
@@ -35,16 +38,19 @@ func (c *confirmation) askBefore(targets []string, p netshape.Plan) error {
 	if c.within == 0 || len(targets) == 0 {
 		return nil
 	}
-	c.targets.Addrs = targets
 	var names []string
 	for _, s := range p.Steps {
-		if s.Interface != "" { // the table of marks is of none
-			names = append(names, s.Interface)
+		if s.Interface == "" { // the table of marks is of all
+			names = p.Interfaces()
+			break
 		}
+		names = append(names, s.Interface)
 	}
-	if err := c.checkWays(targets, names); err != nil {
+	targets, err := c.behind(targets, names)
+	if err != nil {
 		return err
 	}
+	c.targets.Addrs = targets
 	if peer := netshape.SSHPeer(c.sys.getenv("SSH_CONNECTION"), names); peer != "" {
 		c.targets.Peers = []string{peer}
 	}
@@ -55,18 +61,24 @@ func (c *confirmation) askBefore(targets []string, p netshape.Plan) error {
 	return nil
 }
 
-// checkWays refuses targets that would confirm whatever becomes of the interfaces.
-func (c *confirmation) checkWays(targets, interfaces []string) error {
-	if len(interfaces) == 0 {
-		return nil
-	}
+// behind are the targets that the interfaces can cut off; others would confirm
+// whatever becomes of them. Of the configuration's, which are for all uplinks, those
+// are left out; one that was named for this apply is refused.
+func (c *confirmation) behind(targets, interfaces []string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(c.sys.soft, 5*time.Second)
 	defer cancel()
-	if list := netshape.Elsewhere(ctx, targets, interfaces); len(list) > 0 {
-		return usageError("name targets behind "+strings.Join(interfaces, ", ")+" (ip route get ADDRESS tells the way), or leave them out and confirm by hand",
+	list := netshape.Elsewhere(ctx, targets, interfaces)
+	rest := slices.DeleteFunc(slices.Clone(targets), func(t string) bool { return slices.Contains(list, t) })
+	if len(list) > 0 && (len(rest) == 0 || !c.configured) {
+		return nil, usageError("name targets behind "+strings.Join(interfaces, ", ")+" (ip route get ADDRESS tells the way), or leave them out (--set netshape.targets=[]) and confirm by hand",
 			"refused: the way to %s is not by %s: it would confirm anything", strings.Join(list, ", "), strings.Join(interfaces, ", "))
 	}
-	return nil
+	for _, name := range interfaces {
+		if len(interfaces) > 1 && len(netshape.Elsewhere(ctx, rest, []string{name})) == len(rest) {
+			fmt.Fprintf(c.sys.stderr, "trafficup: warning: no target is behind %s: those of other uplinks confirm its change, too; better apply it alone\n", name)
+		}
+	}
+	return rest, nil
 }
 
 // settle ends an apply: it is confirmed by the targets, or it is told how.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -76,6 +77,26 @@ func (u *uplinkBench) targets(kind, root string) {
 	if q := u.status()["up0"].Root; string(q.Kind) != root || q.Rate != 9e6 {
 		t.Errorf("%+v", q)
 	}
+}
+
+// The targets of the configuration are for all uplinks: those that are not behind the
+// one that changes are not asked, and where none is left it is said how to go on.
+func TestNetshapeTargetsOfOthers(t *testing.T) {
+	u := newUplink(t)
+	u.sh("ip link add wwan0 type veth peer name tower0; ip link set wwan0 up; ip link set tower0 up; ip addr add 10.98.0.1/24 dev wwan0")
+	file := filepath.Join(t.TempDir(), "trafficup.yaml")
+	write := func(targets string) {
+		fatal(t, os.WriteFile(file, []byte("netshape: {interfaces: [{name: up0, kind: fq_codel, up: 9mbit}, {name: wwan0, kind: fq_codel, up: 4mbit}], targets: ["+targets+"]}\n"), 0o600))
+	}
+	write(fmt.Sprintf("%q, %q", "10.98.0.2:443", u.far))
+	u.run("apply", "--config", file, "--iface", "up0").is(0, "the targets answer as before, confirmed")
+	u.run("apply", "--config", file, "--iface", "wwan0", "--target", u.far).is(exitUsage, "it would confirm anything")
+	write(fmt.Sprintf("%q", u.far))
+	u.run("apply", "--config", file, "--iface", "wwan0").is(exitUsage, "refused: the way to "+u.far+" is not by wwan0", "--set netshape.targets=[]")
+	u.run("apply", "--config", file, "--iface", "wwan0", "--set", "netshape.targets=[]").is(0)
+	u.run("rollback").is(0)
+	u.run("clear").is(0)
+	u.run("apply", "--config", file).is(0, "no target is behind wwan0", "the targets answer as before, confirmed")
 }
 
 // A signal takes back what is not confirmed yet, at once.

@@ -53,14 +53,14 @@ func (m *Machine) Apply(ctx context.Context, p Plan, within time.Duration) (done
 	case !reflect.DeepEqual(now.Steps, p.Steps):
 		return done, ErrChanged
 	case len(now.Steps) == 0:
-		return done, errors.Join(m.write(now, false), m.write(now, true), m.settle(now.desired, now.clear))
+		return done, errors.Join(m.write(now, false), m.settle(now.desired, now.clear), m.write(now, true))
 	}
 	return m.transact(ctx, now, within)
 }
 
 // again makes p once more from what is there now.
 func (m *Machine) again(p Plan) (Plan, error) {
-	o, err := m.Observe(p.names()...)
+	o, err := m.Observe(p.Interfaces()...)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -73,7 +73,8 @@ func (m *Machine) again(p Plan) (Plan, error) {
 	return Make(p.desired, o, p.force), nil
 }
 
-func (p Plan) names() []string {
+// Interfaces are the names of those that p is about, changed or not.
+func (p Plan) Interfaces() []string {
 	return append(slices.Clone(p.clear), p.desired.Names()...)
 }
 
@@ -95,6 +96,9 @@ func (m *Machine) transact(ctx context.Context, p Plan, within time.Duration) (A
 	if err == nil {
 		err = m.verify(p)
 	}
+	if err == nil && within == 0 {
+		lost = errors.Join(lost, m.settle(p.desired, p.clear))
+	}
 	if err == nil {
 		err = m.write(p, true) // last: whoever dies before it leaves what the next clear goes by
 	}
@@ -104,7 +108,7 @@ func (m *Machine) transact(ctx context.Context, p Plan, within time.Duration) (A
 	if within > 0 {
 		return Applied{len(p.Steps), t.ID, t.Until}, nil
 	}
-	return Applied{Steps: len(p.Steps)}, errors.Join(lost, m.settle(p.desired, p.clear))
+	return Applied{Steps: len(p.Steps)}, lost
 }
 
 // giveUp undoes t because of err. If that succeeds nothing waits any more.

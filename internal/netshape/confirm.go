@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"trafficup/internal/disk"
 )
 
 // ErrNotKept is wrapped by the error about a change that is done and confirmed, if it
@@ -86,6 +89,9 @@ func (m *Machine) arm(ctx context.Context, t *transaction, within time.Duration)
 	if m.Rearguard == nil {
 		return errors.New("there is no process to take the change back: apply without confirmation")
 	}
+	if err := m.save(pendingFile+damagedSuffix, nil); err != nil { // of an earlier apply
+		return err
+	}
 	if err := m.Rearguard(ctx, t.ID, within); err != nil {
 		return fmt.Errorf("start the process that takes the change back: %w", err)
 	}
@@ -108,10 +114,12 @@ func (m *Machine) Confirm(ctx context.Context, id string) (err error) {
 	if t == nil || t.ID != id {
 		return fmt.Errorf("confirm %s: %w", id, ErrNoPending)
 	}
+	// In this order: who dies between the two can confirm once more.
+	kept := m.settle(t.Desired, t.Clear)
 	if err := m.save(pendingFile, nil); err != nil {
-		return err
+		return errors.Join(kept, err)
 	}
-	return m.settle(t.Desired, t.Clear)
+	return kept
 }
 
 // Rollback takes back what id stands for, if it still waits for confirmation in
@@ -119,12 +127,21 @@ func (m *Machine) Confirm(ctx context.Context, id string) (err error) {
 // after an error, and after a crash at any point. [ErrNotRestored] says that it is
 // done, and that something that stood before could not be put back.
 func (m *Machine) Rollback(ctx context.Context, id string) (did bool, err error) {
+	return m.rollBack(ctx, id, nil)
+}
+
+// rollBack is Rollback that knows what waits, for when its file does not say it any
+// more; nil: only that does.
+func (m *Machine) rollBack(ctx context.Context, id string, known *transaction) (did bool, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	t, err := m.transaction()
+	if t == nil && m.lost() {
+		t = known
+	}
 	if err != nil || t == nil || t.ID != id {
 		return false, err
 	}
@@ -165,12 +182,13 @@ const (
 func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Duration) (did bool, err error) {
 	end := time.Now().Add(after)
 	begun := m.outlast(ctx) == nil
+	var known *transaction
 	for left := time.Until(end); left > 0; left = time.Until(end) {
-		switch p, err := m.pending(); {
+		switch t, err := m.transaction(); {
 		case err != nil: // it may be better when the time has come
-		case p != nil && p.ID == id:
-			begun = true
-		case begun:
+		case t != nil && t.ID == id:
+			known, begun = t, true
+		case begun && !m.lost():
 			return false, nil
 		}
 		if err := sleep(ctx, min(look, left)); err != nil {
@@ -178,7 +196,7 @@ func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Durat
 		}
 	}
 	for range tries {
-		if did, err = m.Rollback(ctx, id); err == nil || errors.Is(err, ErrNotRestored) {
+		if did, err = m.rollBack(ctx, id, known); err == nil || errors.Is(err, ErrNotRestored) {
 			return did, err
 		}
 		if e := sleep(ctx, look); e != nil {
@@ -186,6 +204,17 @@ func (m *Machine) RollbackAfter(ctx context.Context, id string, after time.Durat
 		}
 	}
 	return did, err
+}
+
+// lost reports that what waits cannot be read any more: that is no confirmation.
+func (m *Machine) lost() bool {
+	path := filepath.Join(m.Dir, pendingFile)
+	data, err := disk.ReadFile(m.FS, path)
+	if err == nil {
+		return json.Unmarshal(data, new(transaction)) != nil
+	}
+	_, err = disk.ReadFile(m.FS, path+damagedSuffix)
+	return err == nil
 }
 
 // outlast waits for the end of the apply that started this process: it has the

@@ -2,9 +2,11 @@ package netshape
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"trafficup/internal/disk"
@@ -89,6 +91,35 @@ func TestDamagedFileOfGone(t *testing.T) {
 	b.spoil(t, b.Dir+"/eth1.json", "")
 	if b.clear(t, "eth1"); b.f.has != nil || strings.Contains(b.snapshot(), "/eth1.json:") {
 		t.Error(b.picture(), b.snapshot())
+	}
+}
+
+// That nobody can read any more what waits is no confirmation.
+func TestDamagedWhileItWaits(t *testing.T) {
+	for _, content := range []string{"", `{"boot":"boot1","id":`, odd} {
+		for _, locked := range []bool{false, true} { // then it was set aside by another process
+			synctest.Test(t, func(t *testing.T) {
+				b := newBox(t, "eth1")
+				ended := b.guard(t)
+				b.save("apply:pending.json"+damagedSuffix, "of an earlier one")
+				first := b.picture()
+				done, err := b.Apply(t.Context(), b.plan(t, d9), time.Minute)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.pass(10 * time.Second)
+				b.spoil(t, b.Dir+"/"+pendingFile, content)
+				if locked {
+					if err := b.Confirm(t.Context(), done.ID); !errors.Is(err, ErrNoPending) {
+						t.Error(err)
+					}
+				}
+				b.pass(time.Minute)
+				if b.picture() != first || !ended.Load() {
+					t.Errorf("%q, set aside %v, ended %v:\n%s", content, locked, ended.Load(), b.picture())
+				}
+			})
+		}
 	}
 }
 

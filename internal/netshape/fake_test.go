@@ -326,7 +326,7 @@ func cakeAt(rate string) Interface {
 
 func (b box) plan(t testing.TB, d Desired) Plan {
 	t.Helper()
-	o, err := b.Observe(Plan{desired: d}.names()...)
+	o, err := b.Observe(Plan{desired: d}.Interfaces()...)
 	if err == nil {
 		err = b.Collide(&o, d)
 	}

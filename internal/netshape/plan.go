@@ -249,6 +249,9 @@ func (p *Plan) placeMarks(o Observed, from, to *dscpmark.Config) {
 		}
 		return
 	}
+	if o.foreignTable() {
+		p.note("marks: the table inet trafficup is somebody else's, and cannot be brought back: neither a rollback nor clear does")
+	}
 	want, err := o.print(to)
 	if err != nil {
 		p.refuse(badMarks(err))

@@ -49,7 +49,12 @@ func (p Plan) files() map[string]any {
 // write writes the state files of p, or removes those that p has no use for.
 func (m *Machine) write(p Plan, remove bool) error {
 	files := p.files()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	names := slices.Sorted(maps.Keys(files))
+	// Those of interfaces go last: by them clear knows that there is something to do.
+	if i := slices.Index(names, marksFile); i > 0 {
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, marksFile)
+	}
+	for _, name := range names {
 		if remove != (files[name] == nil) {
 			continue
 		}
