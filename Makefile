@@ -2,9 +2,21 @@
 export GOTOOLCHAIN := go1.27.3
 export GOFLAGS := -buildvcs=false
 
-.PHONY: build test race lint demo nights bench-rss bench-ledger fuzz night
+# make install puts the program and its units to PREFIX below DESTDIR; see README.md.
+PREFIX ?= /usr/local
+BIN ?= bin/trafficup
+
+.PHONY: build install test race lint demo nights bench-rss bench-ledger fuzz night
 build:
 	go build -o bin/trafficup ./cmd/trafficup
+
+install:
+	@test -x $(BIN) || { echo "there is no $(BIN): make build first, as yourself"; exit 1; }
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/trafficup
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for u in packaging/systemd/*.service; do \
+	  sed 's|/usr/bin/trafficup|$(PREFIX)/bin/trafficup|' $$u > $(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/} || exit 1; \
+	  chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/} || exit 1; done
 
 # Packages that measure real time run after all others, one at a time.
 REALTIME := $(wildcard ./test/linklab ./test/redislab)

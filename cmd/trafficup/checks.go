@@ -39,6 +39,7 @@ func (c Config) check(sys *system) {
 		c.Fault("api.auth.token", "%v", err)
 	}
 	c.checkOAuth()
+	c.checkNetshape()
 	c.checkRedis()
 	c.warnUnused()
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,8 +108,45 @@ func readConfig(sys *system, cmd *cobra.Command) error {
 	l, err := config.Load(src)
 	sys.config = Config{l}
 	if err != nil {
-		return &failure{exitUsage, "trafficup config init lists every option with its key, variable and default", err}
+		return &failure{exitUsage, configurationHint(err), err}
 	}
+	return nil
+}
+
+// configurationHint is what to do about a configuration with mistakes.
+func configurationHint(err error) string {
+	e, ok := errors.AsType[*config.Error](err)
+	if !ok || e.Denied == "" {
+		return "trafficup config init lists every option with its key, variable and default"
+	}
+	what, mode := e.Denied, "640"
+	if _, err := os.Stat(what); errors.Is(err, fs.ErrPermission) { // it is the directory that is closed
+		what, mode = filepath.Dir(what), "750"
+	}
+	return fmt.Sprintf("run it with sudo, or let your group read it: sudo chgrp \"$(id -gn)\" %s && sudo chmod %s %s; or give a file of your own: --config FILE", quoted(what), mode, quoted(what))
+}
+
+// withoutConfig marks, among a command's annotations, one that can do what it is for
+// by the state directory alone.
+const withoutConfig = "without_config"
+
+// goOn lets a command that needs no configuration go on without one that is at fault,
+// but for what the command line says.
+func (s *system) goOn(cmd *cobra.Command, err error, asJSON bool) error {
+	e, ok := errors.AsType[*config.Error](err)
+	fromFlag := func(f config.Fault) bool { return f.Origin.Layer == "flag" }
+	if cmd.Annotations[withoutConfig] == "" || !ok || slices.ContainsFunc(e.Faults, fromFlag) {
+		return err
+	}
+	s.config.Netshape = config.Default().Netshape
+	text := strings.ReplaceAll(e.Error(), "\n  ", "; ") + ": going on without it, by what is in the state directory"
+	if asJSON {
+		return writeLine(s.stderr, struct {
+			Type    string `json:"message_type"`
+			Message string `json:"message"`
+		}{"warning", printable(text)})
+	}
+	s.warn(text)
 	return nil
 }
 

@@ -2,9 +2,13 @@ package main
 
 import (
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,7 +28,7 @@ func newConfigInitCommand(sys *system) *cobra.Command {
 			// It may come to hold a token, and must not take the place of one that does.
 			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
-				return usageError("name a file that is not there yet", "write example: %w", err)
+				return usageError(exampleHint(args[0], err), "write example: %w", err)
 			}
 			err = config.WriteExample(f)
 			if cerr := f.Close(); err == nil {
@@ -38,10 +42,23 @@ func newConfigInitCommand(sys *system) *cobra.Command {
 	}
 }
 
-// addQuietOptions gives a command every option of a run, without filling its help.
+// exampleHint is what to do where the example cannot be written to file.
+func exampleHint(file string, err error) string {
+	dir := filepath.Dir(file)
+	switch _, missing := os.Stat(dir); {
+	case errors.Is(err, fs.ErrPermission):
+		return "run it with sudo, or name a file of your own: trafficup config init trafficup.yaml"
+	case errors.Is(missing, fs.ErrNotExist):
+		return fmt.Sprintf("mkdir -p %s && trafficup config init %s", quoted(dir), quoted(file))
+	}
+	return "name a file that is not there yet"
+}
+
+// addQuietOptions gives a command every option, without filling its help.
 func addQuietOptions(cmd *cobra.Command) {
 	addConfigFlags(cmd.Flags())
-	addOptionFlags(cmd.Flags(), allOptions, allOptions)
+	all := append(slices.Clone(allOptions), "netshape")
+	addOptionFlags(cmd.Flags(), all, all)
 }
 
 func newConfigCheckCommand(sys *system, asJSON *bool) *cobra.Command {

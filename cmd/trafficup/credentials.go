@@ -22,7 +22,7 @@ import (
 
 // tokenSource is where the bearer token comes from; nil: requests carry none.
 // alarm is warn for what the next run will suffer from.
-func (c Config) tokenSource(sys *system, dir string, warn, alarm func(string)) (oauth.Source, error) {
+func (c Config) tokenSource(sys *system, dir string, mark *marking, warn, alarm func(string)) (oauth.Source, error) {
 	a := c.API.Auth
 	switch {
 	case !a.Token.IsZero():
@@ -38,7 +38,7 @@ func (c Config) tokenSource(sys *system, dir string, warn, alarm func(string)) (
 	case a.OAuth.TokenURL == "":
 		return nil, nil
 	}
-	return c.oauthSource(sys, dir, warn, alarm)
+	return c.oauthSource(sys, dir, mark, warn, alarm)
 }
 
 // tokenCache is the file that tokens of an OAuth 2 server are kept in.
@@ -46,11 +46,11 @@ func (c Config) tokenCache(dir string) string {
 	return cmp.Or(c.API.Auth.OAuth.CacheFile, filepath.Join(dir, "token.json"))
 }
 
-func (c Config) oauthSource(sys *system, dir string, warn, alarm func(string)) (oauth.Source, error) {
+func (c Config) oauthSource(sys *system, dir string, mark *marking, warn, alarm func(string)) (oauth.Source, error) {
 	o := c.API.Auth.OAuth
 	cfg := oauth.Config{
 		TokenURL: o.TokenURL, ClientID: o.ClientID, ClientSecret: o.ClientSecret, RefreshToken: o.RefreshToken,
-		Scopes: o.Scopes, Audience: o.Audience, CacheFile: c.tokenCache(dir), Dial: sys.dial, Warn: warn, Lost: alarm,
+		Scopes: o.Scopes, Audience: o.Audience, CacheFile: c.tokenCache(dir), Dial: mark.dialer(sys, "token endpoint"), Warn: warn, Lost: alarm,
 	}
 	if o.Style == "body" {
 		cfg.AuthStyle = oauth.InBody
@@ -198,8 +198,8 @@ func (s *sender) renew(ctx context.Context, refused oauth.Token, out uploader.Ou
 
 // authorise makes the source of tokens and asks it once, so that a wrong secret
 // is found before anything is read. One that cannot be had now may come later.
-func authorise(sys *system, c Config, dir string, u *ui) (oauth.Source, error) {
-	tokens, err := c.tokenSource(sys, dir, u.warn, u.alarm)
+func authorise(sys *system, c Config, dir string, mark *marking, u *ui) (oauth.Source, error) {
+	tokens, err := c.tokenSource(sys, dir, mark, u.warn, u.alarm)
 	if err != nil {
 		return nil, usageError(tokenHint, "token: %w", err)
 	}

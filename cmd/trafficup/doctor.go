@@ -30,7 +30,7 @@ longer than five seconds, or what --connect-timeout and --request-timeout allow.
 		},
 	}
 	addRunFlags(cmd.Flags(), allOptions...)
-	cmd.Flags().BoolVar(&edge, "edge", false, "look at rights and kernel for shaping and failover, too")
+	cmd.Flags().BoolVar(&edge, "edge", false, "look at rights and kernel for shaping and failover, and at who else shapes, too")
 	return cmd
 }
 

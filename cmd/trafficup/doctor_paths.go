@@ -25,6 +25,7 @@ type examined struct {
 }
 
 func (d *examination) newPaths() (all []examined) {
+	mark := d.c.marking(bulk, func(string) {})
 	for _, s := range d.c.pathSetups() {
 		w := doctor.Path{
 			Name: s.name, Key: "paths." + s.name, ProxyFrom: "paths." + s.name + ".proxy",
@@ -36,7 +37,7 @@ func (d *examination) newPaths() (all []examined) {
 		if u, err := url.Parse(s.url); err == nil { // checked before
 			w.Scheme, w.Host = u.Scheme, u.Host
 		}
-		cl, via, err := s.newClient(d.sys, d.c)
+		cl, via, err := s.newClient(d.sys, d.c, mark)
 		if err == nil {
 			w.Proxy, w.Probe = via, cl.(prober).Probe
 		}
@@ -124,7 +125,7 @@ func (d *examination) token(ctx context.Context) (f doctor.Finding, l api.Login,
 	}
 	var said atomic.Pointer[string]
 	say := func(s string) { said.Store(&s) }
-	tokens, err := d.c.tokenSource(d.sys, d.dir, say, say)
+	tokens, err := d.c.tokenSource(d.sys, d.dir, d.c.marking(bulk, func(string) {}), say, say)
 	said.Store(nil) // of the files' modes, which are looked at elsewhere
 	var token oauth.Token
 	if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,9 @@ func flagGroups(cmd *cobra.Command) string {
 	groups := map[string]*pflag.FlagSet{}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		section := strings.Join(f.Annotations["section"], "")
+		if !slices.Contains(allOptions, section) {
+			section = ""
+		}
 		if groups[section] == nil {
 			groups[section] = pflag.NewFlagSet("", pflag.ContinueOnError)
 		}
@@ -60,6 +64,9 @@ const (
 	faultLine   = "1         failed: local fault (disk, permissions, internal)"
 	lettersLine = "7         a file of letters is missing, or part of it is unreadable"
 	usageLine   = "10        usage or configuration"
+	refusedLine = "10        usage, configuration, or refused: nothing was changed"
+
+	notConfirmedLine = "1         failed or not confirmed: all was taken back, unless it says that it stands"
 )
 
 // otherExits are the codes above 0 of commands that use more than 1 and 10 or
@@ -72,6 +79,14 @@ var otherExits = map[string][]string{
 	"explain":            {faultLine, "10        usage or configuration; nothing is known of the record"},
 	"state check":        {"1         something failed, or cannot be read", usageLine},
 	"config check":       {faultLine, "10        usage; the configuration has mistakes"},
+	"netshape":           {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back, or nothing was measured"},
+	"netshape plan":      {faultLine, refusedLine},
+	"netshape apply":     {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape clear":     {notConfirmedLine, refusedLine, "130, 143  SIGINT, SIGTERM: all was taken back"},
+	"netshape confirm":   {"1         failed; or it stands, and is not kept for the next boot, which it says", "10        usage, or nothing waits for confirmation"},
+	"netshape rollback":  {faultLine, "10        usage, or nothing waits for confirmation"},
+	"netshape measure":   {faultLine, usageLine, "130, 143  SIGINT, SIGTERM"},
+	"netshape watch":     {faultLine, refusedLine},
 	"doctor":             {"1         something failed", usageLine, "130, 143  SIGINT, SIGTERM"},
 }
 

@@ -19,7 +19,8 @@ func TestExitTables(t *testing.T) {
 		"": all, "upload": all, "replay": all, "validate": all,
 		"deadletters list": {"0", "1", "7", "10"}, "deadletters show": {"0", "1", "7", "10"},
 		"deadletters export": {"0", "1", "3", "7", "10"}, "deadletters drop": {"0", "1", "6", "7", "10"},
-		"doctor": {"0", "1", "10", "130, 143"},
+		"doctor": {"0", "1", "10", "130, 143"}, "netshape apply": {"0", "1", "10", "130, 143"}, "netshape clear": {"0", "1", "10", "130, 143"},
+		"netshape": {"0", "1", "10", "130, 143"}, "netshape measure": {"0", "1", "10", "130, 143"},
 	}
 	var asJSON bool
 	known := map[string]bool{}

@@ -18,6 +18,7 @@ import (
 	"trafficup/internal/atomicfile"
 	"trafficup/internal/config"
 	"trafficup/internal/disk"
+	"trafficup/internal/netshape"
 )
 
 func main() { os.Exit(run(realSystem())) }
@@ -30,6 +31,7 @@ type system struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	terminal       bool             // stderr is a terminal that can move its cursor
+	typing         bool             // stdin is one
 	hangups        <-chan os.Signal // each asks to read the configuration again; nil: none come
 	// soft ends with the first signal, hard with the second; signal is the
 	// number of the first one, 0 while there was none.
@@ -39,6 +41,7 @@ type system struct {
 	fs         disk.FS      // of the state directory
 	lock       func(ctx context.Context, path, who string) (unlock func() error, err error)
 	dial       func(ctx context.Context, network, addr string) (net.Conn, error) // nil: the network
+	machine    func(dir, keep string, args ...string) (*netshape.Machine, error) // whose queues netshape changes; nil: this one
 	config     Config                                                            // of the command, once it is read
 	sources    config.Sources                                                    // what it was read from
 	random     func() float64                                                    // uniform [0, 1), safe for concurrent use
@@ -72,6 +75,7 @@ func realSystem() system {
 		args: os.Args[1:], environ: os.Environ(), hangups: hangups,
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb",
+		typing:   term.IsTerminal(int(os.Stdin.Fd())),
 		soft:     soft, hard: hard, signal: got, graceful: graceful,
 		fs: disk.OS{}, lock: atomicfile.Lock, random: mathrand.Float64,
 	}

@@ -151,7 +151,7 @@ func (r *result) addPathway(ways *route, n int, st netpath.PathStatus, f verdict
 	r.Pathways = append(r.Pathways, pathway{
 		Name: p.name, URL: config.Shown(p.url), Calls: f.Attempts, Answered: f.Answered, RTTMS: ms(f.RTT.P50), ServiceMS: ms(f.Service.P50),
 		Retransmits: f.Retransmits, Segments: f.Segments, Timeouts: f.Timeouts, Throttled: f.Throttled,
-		FallbackS: st.FallbackTotal.Seconds(), Spent: st.Spent, Limit: limit,
+		FallbackS: st.FallbackTotal.Seconds(), Spent: st.Spent, DSCP: ways.marked(p), Limit: limit,
 	})
 }
 

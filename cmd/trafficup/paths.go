@@ -13,7 +13,6 @@ import (
 	"trafficup/internal/api"
 	"trafficup/internal/breaker"
 	"trafficup/internal/config"
-	"trafficup/internal/dscp"
 	"trafficup/internal/netpath"
 	"trafficup/internal/oauth"
 	"trafficup/internal/ratelimit"
@@ -63,7 +62,7 @@ type client interface {
 	Close()
 }
 
-func (p pathSetup) newClient(sys *system, c Config) (client, string, error) {
+func (p pathSetup) newClient(sys *system, c Config, mark *marking) (client, string, error) {
 	headers := map[string]string{}
 	for name, value := range c.API.Headers {
 		headers[name] = value.Reveal()
@@ -75,12 +74,11 @@ func (p pathSetup) newClient(sys *system, c Config) (client, string, error) {
 		Socket: api.SocketOptions{
 			Interface: p.Interface, Source: p.Source, UserTimeout: p.UserTimeout, Congestion: p.Congestion, KeepAlive: p.KeepAlive,
 		},
+		Unmarked: mark.unmarked("path " + p.name),
 	}
 	var err error
-	if p.DSCP != "" {
-		if cfg.Socket.DSCP, err = dscp.Parse(p.DSCP); err != nil {
-			return nil, "", fmt.Errorf("dscp: %w", err)
-		}
+	if cfg.Socket.DSCP, err = mark.of(p); err != nil {
+		return nil, "", fmt.Errorf("dscp: %w", err)
 	}
 	if cfg.TLS, err = api.LoadTLS(p.TLS.CAFile, p.TLS.CertFile, p.TLS.KeyFile); err != nil {
 		return nil, "", fmt.Errorf("tls: %w", err)
@@ -120,7 +118,8 @@ type route struct {
 	tokens  oauth.Source                   // nil: none
 	held    float64                        // calls per second that the first path may make; 0: any number
 	shared  *sharing                       // nil in a dry run
-	class   string                         // of its calls, where a ceiling is shared: upload, nightly, replay, backfill
+	mark    *marking
+	class   string // of its calls, where a ceiling is shared: upload, nightly, replay, backfill
 }
 
 // routing is what the ways to the API are made with.
@@ -132,6 +131,7 @@ type routing struct {
 	runID    string
 	tokens   oauth.Source // nil: requests carry none
 	deadline time.Time    // zero: none
+	mark     *marking
 	u        *ui
 }
 
@@ -154,14 +154,14 @@ func newRoute(b routing) (*route, error) {
 	r := &route{
 		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, proxies: map[string]string{},
 		chooser: c.newChooser(setups, u, shared.clock.Correction), tokens: b.tokens, held: slower(c.Upload.Rate, setups[0].Rate), shared: shared,
-		class: b.class(),
+		class: b.class(), mark: b.mark,
 	}
 	store, budget := c.breakerStore(b.dir), c.budget()
 	if shared.store != nil {
 		store = shared.store
 	}
 	for n, p := range setups {
-		cl, via, err := p.newClient(sys, c)
+		cl, via, err := p.newClient(sys, c, b.mark)
 		if err != nil {
 			r.close()
 			return nil, usageError("", "path %s: %w", p.name, err)

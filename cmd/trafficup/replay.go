@@ -73,7 +73,7 @@ func runReplay(sys *system, repeat string, o replayOptions, asJSON bool, args []
 		feed.keyTTL = c.Upload.KeyTTL
 	}
 	_, err = deliver(sys, c, asJSON, delivery{
-		command: "replay", repeat: repeat,
+		command: "replay", class: bulk, repeat: repeat,
 		open: func(st *state, u *ui) (uploader.Feed, error) {
 			files, err := letterFiles(st, args)
 			if err == nil {

@@ -91,6 +91,7 @@ type pathway struct {
 	Throttled   int64   `json:"throttled"`
 	FallbackS   float64 `json:"fallback_seconds"`
 	Spent       bool    `json:"quota_spent,omitzero"`
+	DSCP        int     `json:"dscp,omitzero"`        // its packets were marked with
 	Limit       int     `json:"concurrency,omitzero"` // found by --concurrency=auto
 }
 

@@ -48,6 +48,9 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 			if sys.config.Loaded != nil && sys.config.Output.JSON {
 				*asJSON = true
 			}
+			if err != nil {
+				err = sys.goOn(cmd, err, *asJSON)
+			}
 			return err
 		},
 	}
@@ -72,6 +75,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newStateCommand(sys, asJSON),
 		newConfigCommand(sys, asJSON),
 		newDoctorCommand(sys, asJSON),
+		newNetshapeCommand(sys, asJSON),
 		newSandboxCommand(sys),
 		&cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,

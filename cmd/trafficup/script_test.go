@@ -3,12 +3,18 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && filepath.Base(os.Args[0]) != "trafficup" {
+		sys := realSystem()
+		sys.machine = htbMachine
+		os.Exit(run(sys)) // what the tests of netshape start, and what apply starts then
+	}
 	testscript.Main(m, map[string]func(){"trafficup": main})
 }
 

@@ -64,7 +64,7 @@ func (b routing) share() (*sharing, error) {
 		s.limit = sharedlimit.New(sharedlimit.Config{Node: b.runID, Class: priorities[b.class()], Ceiling: rate, Nodes: c.Redis.Uploaders}, s.client)
 	}
 	if c.Breaker.Store == "redis" {
-		s.uplink = uplink.New(uplink.Config{Targets: c.Redis.Uplink, Dial: b.sys.dial, Notify: s.ownTrouble})
+		s.uplink = uplink.New(uplink.Config{Targets: c.Redis.Uplink, Dial: b.mark.dialer(b.sys, "uplink targets"), Notify: s.ownTrouble})
 		breakers := s.client.Breakers(c.Breaker.OpenMax, s.worth)
 		s.store, s.settle = breakers.Near(), breakers.Settle
 	}

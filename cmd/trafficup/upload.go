@@ -61,7 +61,7 @@ upload, of which most make no difference and are not listed.`,
 			return runUpload(sys, "", *asJSON, args)
 		},
 	}
-	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "redis", "upload.shared_rate", "upload.priority", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
+	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "redis", "upload.shared_rate", "upload.priority", "upload.class", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
 		"upload.connect_timeout", "upload.splay", "upload.poison_stop", "upload.fallback_warn", "upload.fallback_quota",
 		"upload.canary_fallback", "upload.failback", "upload.sandbox", "upload.dry_run", "upload.max_concurrency")
 	return cmd
@@ -75,8 +75,12 @@ func runUpload(sys *system, repeat string, asJSON bool, args []string) error {
 	if err != nil {
 		return err
 	}
+	class := bulk
+	if byHand(sys.terminal, sys.typing, args, fileSize) {
+		class = interactive
+	}
 	_, err = deliver(sys, c, asJSON, delivery{
-		command: "upload", repeat: repeat,
+		command: "upload", class: class, repeat: repeat,
 		open: func(st *state, u *ui) (uploader.Feed, error) {
 			files, faults := source.Expand(args)
 			feed := &fileFeed{
@@ -111,6 +115,7 @@ func repeatFlags(fs *pflag.FlagSet) string {
 // delivery is what one command delivers.
 type delivery struct {
 	command string // for the lock and the ledger
+	class   string // of its packets
 	repeat  string // flags that say where to, for hints
 	// open is called once the state directory is held; its feed yields the records.
 	open    func(st *state, u *ui) (uploader.Feed, error)
@@ -186,11 +191,12 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 		parts.Paths = []uploader.Path{dryPath()}
 	} else {
 		parts.DeadLetters = letters{w, runID, c.API.Body}
-		tokens, err := authorise(sys, c, st.dir, u)
+		mark := c.marking(d.class, u.warn)
+		tokens, err := authorise(sys, c, st.dir, mark, u)
 		if err != nil {
 			return none, st.refused(c, runID, err)
 		}
-		if r, err = newRoute(routing{sys, c, d.command, st.dir, runID, tokens, deadline, u}); err != nil {
+		if r, err = newRoute(routing{sys, c, d.command, st.dir, runID, tokens, deadline, mark, u}); err != nil {
 			return none, st.refused(c, runID, err)
 		}
 		defer r.close()

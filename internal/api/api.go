@@ -155,7 +155,11 @@ type Config struct {
 	// address that moved is noticed after this long even on a busy path; 5 min.
 	MaxAge time.Duration
 	Socket SocketOptions
-	TLS    *tls.Config // cloned; TLS 1.2 at least, whatever it says
+	// Unmarked hears of each connection that the system does not let have its DSCP,
+	// and that goes without: no mark is worth an upload. It has to be safe for
+	// concurrent use; nil: nobody hears.
+	Unmarked func(error)
+	TLS      *tls.Config // cloned; TLS 1.2 at least, whatever it says
 	// Dial replaces the dialer, and Socket with it.
 	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
 	Policy Policy

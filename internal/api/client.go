@@ -38,7 +38,7 @@ func NewClient(cfg Config) (*Client, error) {
 		connectTimeout: positive(cfg.ConnectTimeout, 2*time.Second), timeout: positive(cfg.RequestTimeout, 10*time.Second),
 		maxIdle: positive(cfg.MaxIdle, 64), maxIdleTime: positive(cfg.MaxIdleTime, 50*time.Second), maxAge: positive(cfg.MaxAge, 5*time.Minute),
 	}
-	if c.dial, err = newDialer(cfg); err != nil {
+	if c.dial, err = NewDialer(cfg); err != nil {
 		return nil, err
 	}
 	if t.secure {

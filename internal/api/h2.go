@@ -72,7 +72,7 @@ func NewTransport(cfg Config, t TransportConfig) (*Transport, error) {
 		connectTimeout: positive(cfg.ConnectTimeout, 2*time.Second), timeout: positive(cfg.RequestTimeout, 10*time.Second),
 		maxIdle: positive(cfg.MaxIdle, 64), maxIdleTime: positive(cfg.MaxIdleTime, 50*time.Second), maxAge: positive(cfg.MaxAge, 5*time.Minute),
 	}
-	if tr.dial, err = newDialer(cfg); err != nil {
+	if tr.dial, err = NewDialer(cfg); err != nil {
 		return nil, err
 	}
 	if to.secure {

@@ -48,10 +48,10 @@ func (s *socket) silent() bool {
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newDialer returns cfg.Dial, else a dialer with the socket options. Every call
+// NewDialer returns cfg.Dial, else a dialer with the socket options. Every call
 // of that one resolves the name again. What the system refuses surfaces with the
-// first connection, as ErrSocket.
-func newDialer(cfg Config) (dialFunc, error) {
+// first connection, as ErrSocket, but for a mark, of which cfg.Unmarked hears.
+func NewDialer(cfg Config) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	if cfg.Dial != nil {
 		return cfg.Dial, nil
 	}
@@ -69,7 +69,7 @@ func newDialer(cfg Config) (dialFunc, error) {
 	}
 	if o.DSCP > 0 || o.Interface != "" || o.UserTimeout > 0 || o.Congestion != "" {
 		var err error
-		if d.Control, err = o.control(); err != nil {
+		if d.Control, err = o.control(cfg.Unmarked); err != nil {
 			return nil, err
 		}
 	}

@@ -10,21 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// CanMark tells that SocketOptions.DSCP can be set on this system.
+const CanMark = true
+
 // control sets the options between the making of a socket and its connect.
-func (o SocketOptions) control() (func(network, addr string, c syscall.RawConn) error, error) {
+func (o SocketOptions) control(unmarked func(error)) (func(network, addr string, c syscall.RawConn) error, error) {
 	return func(network, _ string, c syscall.RawConn) error {
 		var err error
-		if cerr := c.Control(func(fd uintptr) { err = o.set(int(fd), network) }); cerr != nil {
+		if cerr := c.Control(func(fd uintptr) { err = o.set(int(fd), network, unmarked) }); cerr != nil {
 			return cerr
 		}
 		return err
 	}, nil
 }
 
-func (o SocketOptions) set(fd int, network string) error {
+func (o SocketOptions) set(fd int, network string, unmarked func(error)) error {
 	if o.DSCP > 0 {
-		if err := setDSCP(fd, network, o.DSCP); err != nil {
-			return fmt.Errorf("%w: dscp %d: %w", ErrSocket, o.DSCP, err)
+		if err := setDSCP(fd, network, o.DSCP); err != nil && unmarked != nil {
+			unmarked(fmt.Errorf("dscp %d: %w", o.DSCP, err))
 		}
 	}
 	if o.Interface != "" {

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
-func (o SocketOptions) control() (func(network, addr string, c syscall.RawConn) error, error) {
+// CanMark tells that SocketOptions.DSCP can be set on this system.
+const CanMark = false
+
+func (o SocketOptions) control(func(error)) (func(network, addr string, c syscall.RawConn) error, error) {
 	return nil, fmt.Errorf("dscp, interface, tcp user timeout and congestion control are not supported here (%s)", runtime.GOOS)
 }

@@ -262,6 +262,10 @@ func goodAndBad(o Option) (good, bad string) {
 		return "{Leo: {url: \"https://h.example/x\", quota: 50MB}}", "{leo: {quota: 50}}"
 	case o.Key == "maintenance":
 		return `[{path: primary, from: "02:00", to: "03:00"}]`, "[{paht: primary}]"
+	case o.Key == "netshape.interfaces":
+		return "[{name: eth1, up: 9mbit, rtt: 50ms}]", "[{nmae: eth1}]"
+	case o.Key == "netshape.classes":
+		return "[{name: bulk, match: {ports: [443]}}]", "[{name: bulk, match: {port: 443}}]"
 	case o.Type.Kind() == reflect.Map:
 		return "{X-One: a, x-two: b}", "[a]"
 	}

@@ -42,7 +42,10 @@ const maxTold = 15
 
 // Error is everything that is wrong with a configuration, in the order it was
 // read. It shows no secret.
-type Error struct{ Faults []Fault }
+type Error struct {
+	Faults []Fault
+	Denied string // the file that this user may not read; "": none
+}
 
 func (e *Error) Error() string {
 	if len(e.Faults) == 1 {

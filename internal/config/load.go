@@ -38,7 +38,8 @@ type Loaded struct {
 	Warnings []Fault
 	origins  map[string]Origin
 	faults   []Fault
-	looked   int // files read so far
+	looked   int    // files read so far
+	denied   string // a file that may not be read
 }
 
 // Load merges the layers and checks the result. The error is an *Error with
@@ -57,7 +58,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	if len(l.faults) > 0 {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.Origin.order - b.Origin.order })
-		return l, &Error{l.faults}
+		return l, &Error{l.faults, l.denied}
 	}
 	return l, nil
 }
@@ -158,6 +159,9 @@ func (l *Loaded) readFile(path string, within []string) {
 	}
 	data, err := readSmall(path)
 	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			l.denied = whole
+		}
 		l.faults = append(l.faults, Fault{at, "", describe(err)})
 		return
 	}

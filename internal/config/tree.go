@@ -24,6 +24,7 @@ type Config struct {
 	Envelope    Envelope          `key:"envelope" help:"what a record has to hold"`
 	Paths       map[string]Path   `key:"paths" validate:"dive" help:"how a path is used: primary, fallback, and others by a name of yours" example:"{primary: {interface: eth1, dscp: le}, cell: {url: \"https://cell.api.example/v1/logs\", quota: 50MB}}"`
 	Maintenance []MaintenanceTime `key:"maintenance" validate:"dive" help:"when a path is in maintenance" example:"[{path: primary, days: [sun], from: \"02:00\", to: \"08:00\", tz: UTC}]"`
+	Netshape    Netshape          `key:"netshape" help:"shaped uplinks and marked traffic"`
 	Log         Log               `key:"log" help:"the audit log"`
 	Output      Output            `key:"output" help:"what is printed"`
 }
@@ -84,6 +85,7 @@ type Upload struct {
 	Burst             int           `key:"burst" flag:"burst" validate:"min=0" help:"calls at once under --rate (default: one tenth of a second's worth)"`
 	SharedRate        float64       `key:"shared_rate" flag:"shared-rate" validate:"min=0,max=1000000" help:"calls per second at most of all uploaders together that share a Redis, 0 for no limit" example:"200"`
 	Priority          string        `key:"priority" flag:"priority" validate:"oneof=auto nightly replay backfill" help:"whose calls go first under --shared-rate: nightly, replay or backfill; auto: upload is nightly, replay is replay"`
+	Class             string        `key:"class" flag:"class" validate:"oneof=auto bulk interactive none" help:"class of the run's own packets, by which they are marked: bulk, interactive or none; auto: bulk, but interactive for a few records sent by hand"`
 	Deadline          time.Duration `key:"deadline" flag:"deadline" validate:"min=0" help:"time for the whole run, 0 for no limit" example:"5h"`
 	WindowEnd         Clock         `key:"window_end" flag:"window-end" help:"time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds" example:"\"05:30 America/New_York\""`
 	Splay             time.Duration `key:"splay" flag:"splay" validate:"min=0,max=24h" help:"wait at random up to this long before the run, so that a fleet does not start as one"`
@@ -180,6 +182,49 @@ type MaintenanceTime struct {
 	TZ     string   `key:"tz" help:"time zone; UTC when left out" example:"America/New_York"`
 }
 
+// Netshape is how uplinks are shaped, and how what leaves by them is marked.
+type Netshape struct {
+	Interfaces []ShapedInterface `key:"interfaces" validate:"dive" help:"uplinks, and how they are shaped" example:"[{name: eth1, kind: cake, up: 9mbit, profile: leo}]"`
+	Classes    []TrafficClass    `key:"classes" validate:"dive" help:"traffic that is marked as it leaves by them; bulk, interactive and control have a mark of their own" example:"[{name: bulk, match: {user: root, ports: [443]}}, {name: interactive, match: {ports: [22]}}]"`
+	Mask       string            `key:"mask" help:"bits of the connection mark that the classes use; 0xff when left out" example:"0xff00"`
+
+	ConfirmWithin time.Duration `key:"confirm_within" flag:"confirm-within" validate:"min=0" help:"how long apply waits for a confirmation before everything is taken back; 0: none is needed"`
+	Targets       []string      `key:"targets" help:"servers, host:port, that have to answer after apply as before, which confirms it: more than half of them" example:"[\"192.0.2.53:53\", \"198.51.100.1:443\"]"`
+	MetricsFile   string        `key:"metrics_file" flag:"metrics-file" help:"file that watch writes metrics to every 15 s, for node_exporter; its name ends in .prom" example:"/var/lib/prometheus/node-exporter/trafficup-netshape.prom"`
+	MetricsListen string        `key:"metrics_listen" flag:"metrics-listen" help:"address, host:port, at which watch serves /metrics" example:"127.0.0.1:9477"`
+}
+
+// ShapedInterface is one uplink; empty values are those of its profile.
+type ShapedInterface struct {
+	Name      string        `key:"name" validate:"required,max=15" help:"the interface" example:"eth1"`
+	Kind      string        `key:"kind" validate:"omitempty,oneof=cake fq_codel none" help:"its queue: cake (when left out), fq_codel below an htb, or none" example:"cake"`
+	Up        string        `key:"up" help:"rate of what goes out, in bit/s with a unit, below what the uplink carries; unlimited has no effect on the delay in the modem or dish" example:"9mbit"`
+	Down      string        `key:"down" help:"rate of what comes in; left alone without" example:"\"90% of 50mbit\""`
+	Profile   string        `key:"profile" validate:"omitempty,oneof=leo geo lte" help:"what the link is: leo, geo or lte" example:"leo"`
+	Diffserv  string        `key:"diffserv" validate:"omitempty,oneof=besteffort diffserv3 diffserv4 diffserv8 precedence" help:"how the queue tells traffic apart; diffserv4 when left out" example:"diffserv4"`
+	AckFilter string        `key:"ack_filter" validate:"omitempty,oneof=auto on off aggressive" help:"whether cake thins out acks: auto, on, off or aggressive" example:"auto"`
+	RTT       time.Duration `key:"rtt" validate:"min=0,max=10s" help:"time to the servers and back" example:"100ms"`
+	Overhead  string        `key:"overhead" help:"bytes that the link adds to each packet" example:"38"`
+
+	Target      string `key:"target" help:"who is asked for the delay: host:port behind the uplink, or icmp:host" example:"\"198.51.100.1:443\""`
+	AutorateMin string `key:"autorate_min" help:"watch fits the rate of what goes out to the link, and goes not below this; needs target" example:"2mbit"`
+}
+
+// TrafficClass is traffic that gets a mark.
+type TrafficClass struct {
+	Name  string       `key:"name" validate:"required" help:"the class" example:"bulk"`
+	DSCP  string       `key:"dscp" help:"its mark: le, cs1, af21, ef or a number; le for bulk, af21 for interactive, ef for control when left out" example:"le"`
+	Match TrafficMatch `key:"match" help:"what belongs to it: all that is given has to hold"`
+}
+
+// TrafficMatch says what belongs to a class.
+type TrafficMatch struct {
+	User   string   `key:"user" help:"who sends it, by name or number; has to exist" example:"root"`
+	Ports  []int    `key:"ports" validate:"dive,min=1,max=65535" help:"where to, TCP and UDP; each for itself, no ranges" example:"[443]"`
+	CGroup string   `key:"cgroup" help:"the control group that sends it" example:"system.slice/trafficup.service"`
+	Hosts  []string `key:"hosts" help:"who sends it from the LAN, as addresses or prefixes" example:"[192.168.1.20]"`
+}
+
 // Log is the audit log.
 type Log struct {
 	Format string `key:"format" flag:"log-format" validate:"omitempty,oneof=audit json logfmt" help:"form of the audit log: audit, json or logfmt" example:"audit"`
@@ -203,7 +248,7 @@ func Default() Config {
 		OnLocked: "fail", KeyTTL: 30 * 24 * time.Hour, Settle: 3 * time.Second,
 		Concurrency: 8, MaxConcurrency: 64, QueueSize: 200,
 		RequestTimeout: 10 * time.Second, ConnectTimeout: 2 * time.Second,
-		Priority: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
+		Priority: "auto", Class: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
 	}
 	c.Retry = Retry{
 		MaxAttempts: 5, Base: 500 * time.Millisecond, Cap: 20 * time.Second, RetryAfterCap: time.Minute,
@@ -214,6 +259,7 @@ func Default() Config {
 		Jitter: 0.2, HaltAfter: 5 * time.Minute,
 	}
 	c.Redis.Uploaders = 1
+	c.Netshape.ConfirmWithin = time.Minute
 	c.Envelope.ExtraFields = "refuse"
 	c.Log.Level = "info"
 	c.Output.Progress = "auto"

@@ -161,8 +161,9 @@ var (
 	clockType    = reflect.TypeFor[Clock]()
 )
 
-// parseDuration reads what time.ParseDuration does, and days.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads what [time.ParseDuration] does, and days. The error says what
+// would be right.
+func ParseDuration(s string) (time.Duration, error) {
 	if number, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.ParseFloat(number, 64); err == nil && math.Abs(n) < 1e5 {
 			return time.Duration(n * 24 * float64(time.Hour)), nil
@@ -202,7 +203,7 @@ func parseScalar(v reflect.Value, text string) error {
 	}
 	switch {
 	case v.Type() == durationType:
-		d, err := parseDuration(text)
+		d, err := ParseDuration(text)
 		if err == nil {
 			v.SetInt(int64(d))
 		}

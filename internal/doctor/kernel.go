@@ -34,62 +34,99 @@ func Congestion(proc fs.FS, algorithm string) Finding {
 	return ok(what, "the kernel has %s", algorithm)
 }
 
-// capabilities that shaping and probing need, by their bits.
-var capabilities = []struct {
-	bit       uint
-	name, why string
-}{
-	{12, "CAP_NET_ADMIN", "shaping, routes and rules"},
-	{13, "CAP_NET_RAW", "probes, and sockets bound to an interface"},
+// Shaping is what came of asking the kernel of this machine for what shaping needs, in
+// the way that shaping does.
+type Shaping struct {
+	Denied  error    // why this process may change nothing, and ask for nothing; nil: it may
+	Missing []string // what the kernel has not and cannot load: cake, htb, fq_codel, ingress, ifb
+	NoMarks error    // why the kernel marks no packets; nil: it can
 }
 
 // Edge judges the rights and the parts of the kernel that shaping and failover on
-// a gateway need. root is /.
-func Edge(root fs.FS) []Finding {
+// a gateway need. root is /; binds tells that a path has an interface of its own.
+func Edge(root fs.FS, s Shaping, binds bool) []Finding {
 	release, err := fs.ReadFile(root, "proc/sys/kernel/osrelease")
 	if err != nil {
 		return []Finding{warning("kernel", "run it on Linux, with /proc mounted", "its release cannot be told")}
 	}
-	return append(rights(root), modules(root, strings.TrimSpace(string(release)))...)
+	return append(rights(root, s, binds), parts(root, s, strings.TrimSpace(string(release)))...)
 }
 
-func rights(root fs.FS) (all []Finding) {
-	const what = "capability"
+func rights(root fs.FS, s Shaping, binds bool) (all []Finding) {
+	const what, do = "capability", `run it as root, or: setcap cap_net_admin,cap_net_raw+ep "$(command -v trafficup)"`
+	if s.Denied != nil {
+		all = append(all, failed(what, do, "CAP_NET_ADMIN is not in effect; needed to shape and mark: %v", s.Denied))
+	} else {
+		all = append(all, ok(what, "CAP_NET_ADMIN is in effect"))
+	}
+	if !binds {
+		return all
+	}
+	const raw = 13 // its bit
 	mask, err := strconv.ParseUint(field(root, "proc/self/status", "CapEff"), 16, 64)
-	if err != nil {
-		return []Finding{warning(what, "run it on Linux, with /proc mounted", "the rights of this process cannot be told")}
+	switch {
+	case err != nil:
+		return append(all, warning(what, "run it on Linux, with /proc mounted", "whether CAP_NET_RAW is in effect cannot be told"))
+	case mask>>raw&1 == 0:
+		return append(all, warning(what, do, "CAP_NET_RAW is not in effect; kernels before 5.7 want it for paths with an interface"))
 	}
-	for _, c := range capabilities {
-		if mask>>c.bit&1 == 0 {
-			do := `run it as root, or: setcap cap_net_admin,cap_net_raw+ep "$(command -v trafficup)"`
-			all = append(all, failed(what, do, "%s is not in effect; needed for %s", c.name, c.why))
-			continue
+	return append(all, ok(what, "CAP_NET_RAW is in effect"))
+}
+
+// part is a part of the kernel, and how it stands.
+type part struct {
+	module, openwrt string
+	state           string // how the kernel has it; "": it cannot be told
+	without         string // what there is without it
+}
+
+func (p part) missing() bool { return p.state == "missing" }
+
+// parts judges what the kernel has: by asking it, or where that takes rights by its
+// files.
+func parts(root fs.FS, s Shaping, release string) (all []Finding) {
+	state := func(name string, kinds ...string) string {
+		switch {
+		case s.Denied != nil:
+			return module(root, release, name)
+		case slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(s.Missing, k) }):
+			return "missing"
 		}
-		all = append(all, ok(what, "%s is in effect", c.name))
+		return "there"
+	}
+	cake := part{"sch_cake", "kmod-sched-cake", state("sch_cake", "cake"), "without it: kind fq_codel, which is htb with fq_codel below"}
+	codel := part{"sch_fq_codel", "kmod-sched-core", state("sch_fq_codel", "fq_codel"), "without it only cake can shape"}
+	htb := part{"sch_htb", "kmod-sched-core", state("sch_htb", "htb"), codel.without}
+	if cake.missing() && (codel.missing() || htb.missing()) {
+		const none = "with neither cake nor htb and fq_codel nothing can be shaped"
+		cake.without, codel.without, htb.without = none, none, none
+	}
+	ifb := part{"ifb", "kmod-ifb", state("ifb", "ifb", "ingress"), "without it only what is sent can be shaped, not what arrives"}
+	nft := part{"nf_tables", "kmod-nft-core", state("nf_tables"), "without it only the program's own connections are marked"}
+	if s.Denied == nil && s.NoMarks != nil {
+		nft.state = "missing"
+		nft.without += ": " + s.NoMarks.Error()
+	}
+	for _, p := range []part{cake, codel, htb, ifb, nft} {
+		all = append(all, p.judge(release, cake.state == "there"))
 	}
 	return all
 }
 
-func modules(root fs.FS, release string) (all []Finding) {
-	for _, m := range []struct{ name, openwrt, otherwise string }{
-		{"sch_cake", "kmod-sched-cake", "without it: htb + fq_codel"},
-		{"sch_fq_codel", "kmod-sched-core", "without it queues grow long under load"},
-		{"sch_htb", "kmod-sched-core", "without it only cake can shape"},
-		{"ifb", "kmod-ifb", "without it only what is sent can be shaped, not what arrives"},
-		{"nf_tables", "kmod-nft-core", "without it packets are marked by iptables, or by the program's own sockets alone"},
-	} {
-		const what = "kernel module"
-		packages := fmt.Sprintf("install linux-modules-extra-%s (Debian, Ubuntu), kernel-modules-extra (Fedora) or %s (OpenWrt); %s", release, m.openwrt, m.otherwise)
-		switch state := module(root, release, m.name); state {
-		case "missing":
-			all = append(all, warning(what, packages, "%s is missing", m.name))
-		case "":
-			all = append(all, warning(what, "look on the host, where this is a container; "+m.otherwise, "%s is not loaded, and without /lib/modules/%s whether it can be is not known", m.name, release))
-		default:
-			all = append(all, ok(what, "%s is %s", m.name, state))
-		}
+// judge says of a part whether it is there. Where cake is, the others that shape may
+// be missing.
+func (p part) judge(release string, cake bool) Finding {
+	const what = "kernel module"
+	switch {
+	case p.missing() && cake && strings.HasPrefix(p.module, "sch_"):
+		return ok(what, "%s is missing; cake does without", p.module)
+	case p.missing():
+		packages := fmt.Sprintf("install linux-modules-extra-%s (Debian, Ubuntu), kernel-modules-extra (Fedora) or %s (OpenWrt); %s", release, p.openwrt, p.without)
+		return warning(what, packages, "%s is missing", p.module)
+	case p.state == "":
+		return warning(what, "run it with CAP_NET_ADMIN, which lets it ask the kernel; "+p.without, "whether there is %s cannot be told by files alone", p.module)
 	}
-	return all
+	return ok(what, "%s is %s", p.module, p.state)
 }
 
 // module is how the kernel has a part: loaded, built in, loadable or missing; ""

@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"errors"
 	"io/fs"
 	"maps"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -31,16 +33,35 @@ func TestEdge(t *testing.T) {
 		}
 		return tree(m)
 	}
-	const missing = "warning kernel module: ifb is missing" // it is only named as what another needs
-	right := []string{"ok capability: CAP_NET_ADMIN", "ok capability: CAP_NET_RAW"}
-	expect(t, Edge(with(nil)), append(right, "ok kernel module: sch_cake is loaded", "ok kernel module: sch_fq_codel is built in",
-		"ok kernel module: sch_htb is loadable", missing, "ok kernel module: nf_tables is loadable")...)
-	expect(t, Edge(with(map[string]string{"proc/self/status": "CapEff:\t0000000000002000\n"}))[:2], "failed capability: CAP_NET_ADMIN", "ok capability: CAP_NET_RAW")
-	expect(t, Edge(with(map[string]string{"proc/self/status": "CapEff:\t0\n"}))[:2], "failed capability: CAP_NET_ADMIN", "failed capability: CAP_NET_RAW")
-	expect(t, Edge(with(nil, "proc/self/status"))[:1], "warning capability: cannot be told")
-	expect(t, Edge(with(nil, "lib/modules/6.1.0-test/modules.builtin", "lib/modules/6.1.0-test/modules.dep"))[2:4],
-		"ok kernel module: sch_cake is loaded", "warning kernel module: sch_fq_codel is not loaded, and without /lib/modules/6.1.0-test")
-	expect(t, Edge(tree(nil)), "warning kernel: release")
+	const (
+		admin, raw = "ok capability: CAP_NET_ADMIN", "ok capability: CAP_NET_RAW"
+		missing    = "warning kernel module: ifb is missing" // it is only named as what another needs
+	)
+	// Who may not ask the kernel goes by its files.
+	closed := Shaping{Denied: errors.New("EPERM")}
+	expect(t, Edge(with(nil), closed, false), "failed capability: CAP_NET_ADMIN", "ok kernel module: sch_cake is loaded", "ok kernel module: sch_fq_codel is built in",
+		"ok kernel module: sch_htb is loadable", missing, "ok kernel module: nf_tables is loadable")
+	expect(t, Edge(with(nil, "lib/modules/6.1.0-test/modules.builtin", "lib/modules/6.1.0-test/modules.dep"), closed, false)[1:3],
+		"ok kernel module: sch_cake is loaded", "warning kernel module: whether there is sch_fq_codel cannot be told by files alone")
+	// Who may asks, and needs no files, nor CAP_NET_RAW unless a path is bound.
+	all := []string{admin, "ok kernel module: sch_cake is there", "ok kernel module: sch_fq_codel is there", "ok kernel module: sch_htb is there", "ok kernel module: ifb is there", "ok kernel module: nf_tables is there"}
+	bare := with(nil, "proc/self/status", "lib/modules/6.1.0-test/modules.builtin", "lib/modules/6.1.0-test/modules.dep")
+	expect(t, Edge(bare, Shaping{}, false), all...)
+	expect(t, Edge(with(nil), Shaping{}, true)[:2], admin, raw)
+	expect(t, Edge(with(map[string]string{"proc/self/status": "CapEff:\t0000000000001000\n"}), Shaping{}, true)[1:2], "warning capability: CAP_NET_RAW is not in effect")
+	expect(t, Edge(bare, Shaping{}, true)[1:2], "warning capability: cannot be told")
+	some := Edge(bare, Shaping{Missing: []string{"cake", "ingress"}, NoMarks: errors.New("no inet")}, false)
+	expect(t, some, admin, "warning kernel module: sch_cake is missing", all[2], all[3], missing, "warning kernel module: nf_tables is missing")
+	if !strings.Contains(some[1].Do, "kind fq_codel, which is htb") || !strings.Contains(some[5].Do, "own connections are marked: no inet") {
+		t.Error(some)
+	}
+	expect(t, Edge(bare, Shaping{Missing: []string{"fq_codel"}}, false)[1:3], all[1], "ok kernel module: sch_fq_codel is missing; cake does without")
+	for _, f := range Edge(bare, Shaping{Missing: []string{"cake", "fq_codel"}}, false)[1:3] {
+		if f.Result != Warning || !strings.HasSuffix(f.Do, "nothing can be shaped") {
+			t.Error(f)
+		}
+	}
+	expect(t, Edge(tree(nil), Shaping{}, false), "warning kernel: release")
 }
 
 func TestCongestion(t *testing.T) {

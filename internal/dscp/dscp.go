@@ -14,6 +14,14 @@ var names = map[string]int{
 	"cs3": 24, "af31": 26, "af32": 28, "af33": 30, "cs4": 32, "af41": 34, "af42": 36, "af43": 38, "cs5": 40, "va": 44, "ef": 46, "cs6": 48, "cs7": 56,
 }
 
+// Usual returns the code point that a class of traffic has unless something else
+// is said. Bulk is RFC 8622's lower effort; where a Wi-Fi driver or a kernel before
+// 5.9 follows, which do not know it, cs1 (8) is to be given.
+func Usual(class string) (point int, ok bool) {
+	point, ok = map[string]int{"bulk": 1, "interactive": 18, "control": 46}[class]
+	return point, ok
+}
+
 // Parse returns the code point, 0 to 63, of a name such as le, af21 or ef, in
 // any case, or of a number.
 func Parse(s string) (int, error) {

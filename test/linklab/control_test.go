@@ -68,3 +68,5 @@ func TestLongest(t *testing.T) {
 		}
 	}
 }
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -229,8 +229,6 @@ func check(t *testing.T, s Scenario, r Result) {
 	}
 }
 
-func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
 // table is the report of a run.
 func table(chosen []Scenario, results map[string]Result) string {
 	var b strings.Builder

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -149,7 +148,7 @@ func (s *Server) launch(more []string) bool {
 		args = append(args, "--save", "")
 	}
 	cmd := exec.Command(binary(s.t), append(append(args, s.args...), more...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // should the test be killed
+	cmd.SysProcAttr = mortal()
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

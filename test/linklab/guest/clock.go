@@ -23,8 +23,13 @@ import (
 	"trafficup/test/linklab"
 )
 
-// one plays a scenario of either kind.
+// one plays a scenario of any kind.
 func one(ctx context.Context, bin, name string) any {
+	for _, row := range linklab.Shapes() {
+		if i := slices.IndexFunc(row, func(s linklab.Shape) bool { return s.Name == name }); i >= 0 {
+			return playShape(ctx, bin, row[i])
+		}
+	}
 	for _, row := range linklab.Clocks() {
 		if i := slices.IndexFunc(row, func(c linklab.Clock) bool { return c.Name == name }); i >= 0 {
 			r := linklab.ClockRun{Name: name}
