@@ -249,8 +249,9 @@ func (r *run) shut(j *job, d time.Duration, why string) bool {
 // keeps finding it empty waits for another run: it is not burnt. While no path
 // takes anything nobody earns a token either, and it is not held against it.
 func (r *run) unpaid(j *job) bool {
-	if until := r.closed.Load(); until != nil && time.Now().Before(*until) {
-		return r.park(j, time.Until(*until), "retry budget empty")
+	// Between the end of a wait and the next word that all is shut is a moment.
+	if until := r.closed.Load(); until != nil && time.Now().Before(until.Add(downLook)) {
+		return r.park(j, max(time.Until(*until), downLook/10), "retry budget empty")
 	}
 	if j.broke++; j.broke > r.cfg.MaxAttempts {
 		r.finish(j, Deferred, "retry budget spent: "+j.problem, time.Time{})
