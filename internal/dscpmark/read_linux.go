@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -23,9 +24,10 @@ func Read(table string) (s State, err error) {
 }
 
 // read asks again when the table is not whole: it may have been swapped while it
-// was read.
+// was read, or be part of a transaction of [Check] that is about to fail.
 func read(c *nftables.Conn, table string) (s State, err error) {
-	for range 3 {
+	for n := range 5 {
+		time.Sleep(time.Duration(n) * 10 * time.Millisecond)
 		s, err = readOnce(c, table)
 		if err != nil {
 			return State{}, fmt.Errorf("nftables table inet %s: %w", table, named(err))
