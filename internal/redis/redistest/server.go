@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -149,14 +150,21 @@ func (s *Server) launch(more []string) bool {
 	}
 	cmd := exec.Command(binary(s.t), append(append(args, s.args...), more...)...)
 	cmd.SysProcAttr = mortal()
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	died := make(chan struct{})
+	started, died := make(chan error), make(chan struct{})
 	go func() {
-		_ = cmd.Wait()
+		// It ends with the thread that started it, and tests of networks end theirs.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
 		close(died)
 	}()
+	if err := <-started; err != nil {
+		s.t.Fatal(err)
+	}
 	s.cmd, s.died = cmd, died
 	c := s.client()
 	defer func() { _ = c.Close() }()
