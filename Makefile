@@ -18,12 +18,15 @@ install:
 	  sed 's|/usr/bin/trafficup|$(PREFIX)/bin/trafficup|' $$u > $(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/} || exit 1; \
 	  chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$${u##*/} || exit 1; done
 
-# Packages that measure real time run after all others, one at a time.
-REALTIME := $(wildcard ./test/linklab ./test/redislab)
+# Packages that measure real time run after all others: the one with kernels alone,
+# the two that mostly wait beside each other.
+KERNELS := ./test/linklab
+WAITING := ./test/redislab ./test/edgelab
 
 test:
-	go test -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(REALTIME))")
-	go test -timeout 20m -p 1 $(REALTIME)
+	go test -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(KERNELS) $(WAITING))")
+	go test -timeout 20m $(KERNELS)
+	go test -timeout 20m -p 2 $(WAITING)
 
 race:
 	go test -race -timeout 30m ./...
@@ -37,6 +40,7 @@ nights:
 lint:
 	go vet ./...
 	go tool staticcheck ./...
+	GOOS=darwin go build -o /dev/null ./cmd/trafficup
 	cd test/oauthpeer && go vet ./... && $$(go -C ../.. tool -n staticcheck) ./...
 	@bad=$$(gofmt -l cmd internal test testdata); test -z "$$bad" || { echo "not gofmt-ed: $$bad"; exit 1; }
 
@@ -44,6 +48,26 @@ lint:
 # code 3: the night holds records that a person has to mend.
 demo: build
 	bin/trafficup upload --sandbox=flaky --state-dir $$(mktemp -d) testdata/night; code=$$?; echo "exit $$code"; test $$code -eq 3
+
+# An edge node whose first uplink fails and comes back, in ways that are drawn, in
+# real time: make edge-cycles N=100 takes about five minutes.
+.PHONY: edge-cycles edge-detection
+edge-cycles: N := 100
+edge-cycles:
+	go test ./test/edgelab -run '^TestCycles$$' -v -timeout 6h -edgelab.cycles=$(N)
+
+# How long each kind of failure takes to be seen with the preset leo as it is: least,
+# mean and most of N. Each takes about half a minute.
+edge-detection: N := 4
+edge-detection:
+	go test ./test/edgelab -run '^TestDetection$$' -v -timeout 6h -parallel 16 -edgelab.detections=$(N)
+
+# Sixty days of a low satellite's link, simulated with the preset leo and, beside it, with
+# the rule that many scripts have. It takes about ten seconds.
+.PHONY: failover-days
+failover-days: N := 60
+failover-days:
+	go test ./internal/failover -run '^TestSimulateLEO$$' -v -timeout 1h -failover.days=$(N)
 
 # Peak memory of an upload of 2 million records from stdin.
 bench-rss: build
@@ -69,3 +93,8 @@ SET ?= all
 .PHONY: linklab
 linklab:
 	go test ./test/linklab -run '^TestLinks$$' -v -count=1 -timeout 15m -linklab.profiles=$(SET) -linklab.limit=10m -linklab.strict
+
+# A night at an edge node whose satellite is gone for five minutes, in that lab.
+.PHONY: edge-night
+edge-night:
+	LINKLAB=1 go test ./test/linklab -run '^TestEdgeNight$$' -v -count=1 -timeout 20m -linklab.edge

@@ -34,12 +34,14 @@ func (c Config) check(sys *system) {
 			c.Fault(at, "%v", err)
 		}
 	}
+	c.checkMetered()
 	c.checkHeaders()
 	if err := oauth.Valid(c.API.Auth.Token); err != nil {
 		c.Fault("api.auth.token", "%v", err)
 	}
 	c.checkOAuth()
 	c.checkNetshape()
+	c.checkFailover()
 	c.checkRedis()
 	c.warnUnused()
 }

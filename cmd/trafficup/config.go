@@ -68,7 +68,7 @@ func addOptionFlags(fs *pflag.FlagSet, prefixes, hidden []string) {
 		if f.kind == "bool" {
 			flag.NoOptDefVal = "true"
 		}
-		if slices.Contains([]string{`""`, "[]", "{}", "0", "0s", "false"}, f.def) {
+		if slices.Contains([]string{`""`, "[]", "{}", "0", "0s", "0B", "false"}, f.def) {
 			flag.DefValue = "" // nothing worth a word
 		}
 	}
@@ -122,6 +122,9 @@ func configurationHint(err error) string {
 	what, mode := e.Denied, "640"
 	if _, err := os.Stat(what); errors.Is(err, fs.ErrPermission) { // it is the directory that is closed
 		what, mode = filepath.Dir(what), "750"
+	}
+	if what == "." { // which is nobody's to open for a file that need not be there
+		return "go to a directory that you may read, or give a file of your own: --config FILE"
 	}
 	return fmt.Sprintf("run it with sudo, or let your group read it: sudo chgrp \"$(id -gn)\" %s && sudo chmod %s %s; or give a file of your own: --config FILE", quoted(what), mode, quoted(what))
 }

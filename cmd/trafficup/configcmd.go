@@ -77,6 +77,7 @@ at what the options name.`,
 		},
 		RunE: func(*cobra.Command, []string) error {
 			c := sys.config
+			c.warnOfCalendars()
 			if *asJSON {
 				return unheard(checkedJSON(sys.stdout, c))
 			}

@@ -30,7 +30,7 @@ longer than five seconds, or what --connect-timeout and --request-timeout allow.
 		},
 	}
 	addRunFlags(cmd.Flags(), allOptions...)
-	cmd.Flags().BoolVar(&edge, "edge", false, "look at rights and kernel for shaping and failover, and at who else shapes, too")
+	cmd.Flags().BoolVar(&edge, "edge", false, "look at rights and kernel for shaping and failover, at who else shapes and routes, and ask all targets by each uplink, too")
 	return cmd
 }
 

@@ -73,8 +73,8 @@ func (d *examination) checks() []doctor.Check {
 	switch {
 	case d.c.Upload.Sandbox != "":
 		all = append(all, knownFinding(d.standIn()))
-	case len(d.paths) == 0 && d.edge && d.shapes():
-		all = append(all, knownFinding(doctor.Finding{Result: doctor.OK, What: "paths", Message: "none: this configuration is for netshape, and uploads nothing"}))
+	case len(d.paths) == 0 && d.edge && (d.shapes() || d.switches()):
+		all = append(all, knownFinding(doctor.Finding{Result: doctor.OK, What: "paths", Message: "none: this configuration is for the edge, and uploads nothing"}))
 	case len(d.paths) == 0:
 		all = append(all, knownFinding(doctor.Finding{Result: doctor.Failed, What: "paths", Message: "no URL to send to", Do: "give --url, or set api.primary"}))
 	default:
@@ -85,6 +85,7 @@ func (d *examination) checks() []doctor.Check {
 		root := os.DirFS("/")
 		all = append(all, localCheck("edge", func() []doctor.Finding { return d.kernel(root) }), localCheck("plan", d.plan),
 			localCheck("neighbours", func() []doctor.Finding { return d.neighbours(root) }))
+		all = append(all, d.failoverChecks(root)...)
 	}
 	return all
 }

@@ -27,12 +27,16 @@ func (d *examination) kernel(root fs.FS) []doctor.Finding {
 	if err != nil {
 		return []doctor.Finding{{Result: doctor.Failed, What: "kernel", Message: err.Error(), Do: "see whether tc qdisc show and nft list ruleset work here"}}
 	}
-	s := doctor.Shaping{Denied: has.Denied, NoMarks: has.NoMarks}
+	s := doctor.Shaping{Denied: has.Denied, NoMarks: has.NoMarks, Contained: m.Contained}
 	for _, k := range has.Missing {
 		s.Missing = append(s.Missing, string(k))
 	}
 	binds := slices.ContainsFunc(d.paths, func(p examined) bool { return p.setup.Interface != "" })
-	return doctor.Edge(root, s, binds)
+	all := doctor.Edge(root, s, binds)
+	if d.switches() && !d.shapes() { // what shaping needs is nothing to failover
+		all = slices.DeleteFunc(all, func(f doctor.Finding) bool { return f.What == "kernel module" })
+	}
+	return all
 }
 
 // plan tells what netshape plan would refuse or note. Rights are told of already.

@@ -66,6 +66,8 @@ const (
 	usageLine   = "10        usage or configuration"
 	refusedLine = "10        usage, configuration, or refused: nothing was changed"
 
+	failoverLine = "6         another failover holds the state directory"
+
 	notConfirmedLine = "1         failed or not confirmed: all was taken back, unless it says that it stands"
 )
 
@@ -87,6 +89,10 @@ var otherExits = map[string][]string{
 	"netshape rollback":  {faultLine, "10        usage, or nothing waits for confirmation"},
 	"netshape measure":   {faultLine, usageLine, "130, 143  SIGINT, SIGTERM"},
 	"netshape watch":     {faultLine, refusedLine},
+	"failover run":       {faultLine, failoverLine, usageLine},
+	"failover once":      {faultLine, "4         no uplink carries, or none is known to: everything stays as it is", failoverLine, usageLine},
+	"failover remove":    {faultLine, "6         a failover runs, and would put them back", usageLine},
+	"failover simulate":  {faultLine, "7         a recording is missing, unreadable or says nothing", usageLine},
 	"doctor":             {"1         something failed", usageLine, "130, 143  SIGINT, SIGTERM"},
 }
 

@@ -19,6 +19,7 @@ func TestExitTables(t *testing.T) {
 		"": all, "upload": all, "replay": all, "validate": all,
 		"deadletters list": {"0", "1", "7", "10"}, "deadletters show": {"0", "1", "7", "10"},
 		"deadletters export": {"0", "1", "3", "7", "10"}, "deadletters drop": {"0", "1", "6", "7", "10"},
+		"failover run": {"0", "1", "6", "10"}, "failover once": {"0", "1", "4", "6", "10"}, "failover remove": {"0", "1", "6", "10"}, "failover simulate": {"0", "1", "7", "10"},
 		"doctor": {"0", "1", "10", "130, 143"}, "netshape apply": {"0", "1", "10", "130, 143"}, "netshape clear": {"0", "1", "10", "130, 143"},
 		"netshape": {"0", "1", "10", "130, 143"}, "netshape measure": {"0", "1", "10", "130, 143"},
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// make install puts the program where its unit starts it.
+// make install puts the program where its units start it.
 func TestInstall(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("this needs make")
@@ -27,9 +27,11 @@ func TestInstall(t *testing.T) {
 		if info, err := os.Stat(dir + prefix + "/bin/trafficup"); err != nil || info.Mode().Perm() != 0o755 {
 			t.Error(info, err)
 		}
-		unit, err := os.ReadFile(filepath.Join(dir, prefix, "lib/systemd/system/trafficup-netshape@.service"))
-		if err != nil || !strings.Contains(string(unit), "\nExecStart="+prefix+"/bin/trafficup netshape watch ") {
-			t.Errorf("%v\n%s", err, unit)
+		for name, starts := range map[string]string{"trafficup-netshape@.service": "netshape watch", "trafficup-failover.service": "failover run"} {
+			unit, err := os.ReadFile(filepath.Join(dir, prefix, "lib/systemd/system", name))
+			if err != nil || !strings.Contains(string(unit), "\nExecStart="+prefix+"/bin/trafficup "+starts+" ") {
+				t.Errorf("%v\n%s", err, unit)
+			}
 		}
 	}
 }

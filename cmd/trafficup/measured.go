@@ -28,8 +28,11 @@ func (r *result) measured(ways *route, u *ui, s uploader.Summary) {
 		Duration: s.Duration, Delivered: s.Acked, Waiting: s.Waiting(), Unread: len(s.Faults), First: names[0], Stop: r.stop(),
 	}
 	held := r.stood(ways.chooser.Stood(now), names, u.whyHeld, figures, &run)
+	pauses, windows, sent := ways.carrier.end(now)
+	r.paused(pauses, sent, &run)
 	r.ClockSkewS, r.Shared = ways.shared.skewS(), ways.shared.report()
 	v := verdict.Judge(figures, run)
+	v.Why += expected(v.Word, windows)
 	if v.Why += held; v.Word == verdict.ThrottledByUs {
 		v.Why += r.Shared.throttled(ways.class)
 	}

@@ -129,7 +129,7 @@ func TestDoctorOfAnEdge(t *testing.T) {
 		cmd.Args = append(cmd.Args[:1:1], "doctor", "--edge", "--config", file)
 		return cmd
 	}
-	u.end(doctor(file)).is(0, "paths                none: this configuration is for netshape", "CAP_NET_ADMIN is in effect", "nf_tables is there", "ok       plan                 netshape: ", "kind none marks the classes")
+	u.end(doctor(file)).is(0, "paths                none: this configuration is for the edge", "CAP_NET_ADMIN is in effect", "nf_tables is there", "ok       plan                 netshape: ", "kind none marks the classes")
 	absent := u.write("absent.yaml", "netshape: {interfaces: [{name: wwan9, kind: none}]}\n", 0o644)
 	u.end(doctor(absent)).is(exitFailed, "failed   plan                 refused: there is no interface wwan9")
 	s := u.nobody("doctor", "--edge", "--config", file)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"trafficup/internal/metrics"
 	"trafficup/internal/netshape"
 )
 
@@ -42,7 +43,7 @@ func (o *netshapeOptions) metrics(sys *system, names []string) (all []part, err 
 	}
 	return append(all, func(ctx context.Context, tell func(netshape.Event)) {
 		tell(netshape.Event{What: eventMetrics, Text: "served at http://" + l.Addr().String() + "/metrics" + everybody(l.Addr().String())})
-		err := netshape.ServeMetrics(ctx, l, func() ([]byte, error) { return m.Metrics(names...) })
+		err := metrics.Serve(ctx, l, "trafficup netshape", func() ([]byte, error) { return m.Metrics(names...) })
 		if err != nil {
 			tell(netshape.Event{What: netshape.EventFailed, Text: "serve metrics: " + err.Error()})
 		}
@@ -54,17 +55,29 @@ const eventMetrics = "metrics"
 
 // checkMetrics finds what is wrong with where metrics go, and what is hardly meant.
 func (c Config) checkMetrics() {
-	const listen = "netshape.metrics_listen"
-	if addr := c.Netshape.MetricsListen; addr != "" {
+	n, f := c.Netshape, c.Failover
+	c.checkMetricsOf("netshape", n.MetricsListen, n.MetricsFile, "9477")
+	c.checkMetricsOf("failover", f.MetricsListen, f.MetricsFile, "9478")
+	switch {
+	case f.MetricsFile != "" && f.MetricsFile == n.MetricsFile:
+		c.Fault("failover.metrics_file", "%s is netshape's: each would write over the other's", f.MetricsFile)
+	case f.MetricsListen != "" && f.MetricsListen == n.MetricsListen:
+		c.Fault("failover.metrics_listen", "%s is netshape's: want another port", f.MetricsListen)
+	}
+}
+
+func (c Config) checkMetricsOf(section, addr, file, port string) {
+	key := section + ".metrics_listen"
+	if addr != "" {
 		if err := checkListen(addr); err != nil {
-			c.Fault(listen, "%q: want HOST:PORT, such as 127.0.0.1:9477", addr)
+			c.Fault(key, "%q: want HOST:PORT, such as 127.0.0.1:%s", addr, port)
 		} else if why := everybody(addr); why != "" {
-			c.Warn(listen, "%s%s: 127.0.0.1:9477 is for this machine alone", addr, why)
+			c.Warn(key, "%s%s: 127.0.0.1:%s is for this machine alone", addr, why, port)
 		}
 	}
-	if file := c.Netshape.MetricsFile; file != "" {
+	if file != "" {
 		if s, err := os.Stat(filepath.Dir(file)); errors.Is(err, fs.ErrNotExist) || err == nil && !s.IsDir() {
-			c.Warn("netshape.metrics_file", "%s is no directory, and nothing is written before there is one; %s", filepath.Dir(file), makeDir(file))
+			c.Warn(section+".metrics_file", "%s is no directory, and nothing is written before there is one; %s", filepath.Dir(file), makeDir(file))
 		}
 	}
 }
@@ -91,6 +104,18 @@ func checkListen(addr string) error {
 	return err
 }
 
+// unwritten is for people: why a file of metrics was not written, and what to do; "": it
+// was.
+func unwritten(file string, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return err.Error() + "; " + makeDir(file)
+	}
+	return err.Error()
+}
+
 const metricsEvery = 15 * time.Second
 
 // writeMetrics writes them until ctx ends, and tells when that begins to fail, and
@@ -98,27 +123,19 @@ const metricsEvery = 15 * time.Second
 func writeMetrics(ctx context.Context, m *netshape.Machine, names []string, file string, tell func(netshape.Event)) {
 	tick := time.NewTicker(metricsEvery)
 	defer tick.Stop()
-	said := ""
+	var said trouble
 	for {
 		data, err := m.Metrics(names...)
 		if err == nil {
-			err = netshape.SaveMetrics(file, data)
+			err = metrics.Save(file, data)
 		}
-		text := ""
-		if err != nil {
-			text = err.Error()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			text += "; " + makeDir(file)
-		}
-		switch {
-		case text == said:
+		switch text := unwritten(file, err); {
+		case !said.becomes(text):
 		case text != "":
 			tell(netshape.Event{What: netshape.EventFailed, Text: text})
 		default:
 			tell(netshape.Event{What: eventMetrics, Text: "written to " + file + " again"})
 		}
-		said = text
 		select {
 		case <-ctx.Done():
 			return

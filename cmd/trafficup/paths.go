@@ -118,6 +118,7 @@ type route struct {
 	tokens  oauth.Source                   // nil: none
 	held    float64                        // calls per second that the first path may make; 0: any number
 	shared  *sharing                       // nil in a dry run
+	carrier *carrier                       // nil in a dry run
 	mark    *marking
 	class   string // of its calls, where a ceiling is shared: upload, nightly, replay, backfill
 }
@@ -132,6 +133,7 @@ type routing struct {
 	tokens   oauth.Source // nil: requests carry none
 	deadline time.Time    // zero: none
 	mark     *marking
+	traffic  string // class of the run's packets: bulk or interactive
 	u        *ui
 }
 
@@ -154,7 +156,7 @@ func newRoute(b routing) (*route, error) {
 	r := &route{
 		setups: setups, limits: map[string]*ratelimit.Adaptive{}, rates: map[string]*limiter{}, proxies: map[string]string{},
 		chooser: c.newChooser(setups, u, shared.clock.Correction), tokens: b.tokens, held: slower(c.Upload.Rate, setups[0].Rate), shared: shared,
-		class: b.class(), mark: b.mark,
+		class: b.class(), mark: b.mark, carrier: c.newCarrier(sys, b.traffic, shared.client, u),
 	}
 	store, budget := c.breakerStore(b.dir), c.budget()
 	if shared.store != nil {
@@ -304,8 +306,21 @@ func (p pathSetup) spent() string {
 // warm opens a connection or two on the first path, unless that is closed, so that
 // the first records do not all wait for handshakes.
 func (r *route) warm(ctx context.Context, n int) {
-	if _, _, closed := r.chooser.Closed(0, time.Now()); !closed {
+	_, _, closed := r.chooser.Closed(0, time.Now())
+	if _, held := r.carrier.Held(time.Now()); !closed && !held {
 		r.clients[0].Warm(ctx, n)
+	}
+}
+
+// switched leaves the connections behind that were made by another uplink. They keep
+// its address, and where that is not translated they are silent from now on: each
+// would cost a request its whole timeout to find out, though nothing is wrong with
+// the API. A path that is bound to an interface or an address goes where it went.
+func (r *route) switched() {
+	for n, p := range r.setups {
+		if p.Interface == "" && p.Source == "" {
+			r.clients[n].Renew()
+		}
 	}
 }
 
@@ -344,13 +359,17 @@ func (r *route) hear(a uploader.Attempted) {
 }
 
 // chooser gives netpath's the uploader's shape.
-type chooser struct{ *netpath.Chooser }
+type chooser struct {
+	*netpath.Chooser
+	carrier *carrier
+}
 
 var toNetpath = map[uploader.Verdict]netpath.Verdict{
 	uploader.VerdictOK: netpath.OK, uploader.VerdictFail: netpath.Fail, uploader.VerdictNeutral: netpath.Neutral,
 }
 
 func (c chooser) Done(path int, v uploader.Verdict, bytes int, now time.Time) {
+	c.carrier.count(bytes)
 	c.Chooser.Done(path, toNetpath[v], bytes, now)
 }
 

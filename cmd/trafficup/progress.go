@@ -18,6 +18,8 @@ type progress struct {
 	records     int64 // read; 0: not known
 	read, total int64 // bytes of all files, as stored
 	full        struct{ records, read int64 }
+
+	paused string // by what; empty: it is not
 }
 
 // more counts a record that was read. Bytes come by the bufferful: when they grow,
@@ -88,6 +90,9 @@ func (p progress) line(now time.Time, dry bool) string {
 	if p.total > 0 {
 		line += fmt.Sprintf(", %d%% of the input read", 100*p.records/max(1, p.expected()))
 	}
+	if p.paused != "" {
+		line += "; " + p.paused
+	}
 	return line
 }
 
@@ -104,7 +109,8 @@ func (p progress) status(now time.Time) any {
 		Left      int64   `json:"left"`
 		Read      int64   `json:"read_bytes"`
 		Size      int64   `json:"total_bytes"`
-	}{"status", p.done(), perSecond(p.done(), now.Sub(p.begin)), p.delivered, p.waiting(), p.refused, p.duplicate, p.left, p.read, p.total}
+		Paused    string  `json:"paused,omitzero"`
+	}{"status", p.done(), perSecond(p.done(), now.Sub(p.begin)), p.delivered, p.waiting(), p.refused, p.duplicate, p.left, p.read, p.total, p.paused}
 }
 
 func perSecond(n int64, d time.Duration) float64 { return float64(n) / max(d.Seconds(), 0.001) }

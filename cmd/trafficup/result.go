@@ -43,6 +43,8 @@ type result struct {
 	FallbackS      float64          `json:"fallback_seconds"`
 	PlannedS       float64          `json:"fallback_planned_seconds"` // of these, while the first path was in a window
 	Stood          []stood          `json:"stood_still"`              // the longest first
+	Pauses         []paused         `json:"paused,omitzero"`          // while a metered uplink carried
+	MeteredBytes   int64            `json:"metered_bytes,omitzero"`   // of requests while one did
 	Rate           float64          `json:"rate,omitzero"`            // that the first path was held to
 	Pathways       []pathway        `json:"pathways,omitzero"`
 	ClockSkewS     *float64         `json:"clock_skew_s,omitzero"` // what this machine's clock lacks; left out: not known

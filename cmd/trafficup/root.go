@@ -76,6 +76,7 @@ func newRootCommand(sys *system, asJSON *bool) *cobra.Command {
 		newConfigCommand(sys, asJSON),
 		newDoctorCommand(sys, asJSON),
 		newNetshapeCommand(sys, asJSON),
+		newFailoverCommand(sys, asJSON),
 		newSandboxCommand(sys),
 		&cobra.Command{
 			Use: "version", Short: "print the version", Args: cobra.NoArgs,

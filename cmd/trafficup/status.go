@@ -52,6 +52,7 @@ func runStatus(sys *system, flags *pflag.FlagSet, asJSON bool) error {
 	if o.Shared = c.askShared(sys, st); o.Shared != nil && o.Shared.shares {
 		o.Breakers = []pathStatus{} // those of the file are not used
 	}
+	o.Uplink = c.askUplink(sys, func(text string) { o.fault(errors.New(text)) })
 	o.flag = repeatFlags(only(flags, "config", "state-dir"))
 	o.replay = replayFlags(repeatFlags(flags), c, st, o.urls)
 	if !asJSON {
@@ -84,6 +85,7 @@ type overview struct {
 	Ledger   ledgerStatus  `json:"ledger"`
 	Breakers []pathStatus  `json:"breakers"`        // of the file, if that is where they are kept
 	Shared   *sharedStatus `json:"shared,omitzero"` // with other machines
+	Uplink   *uplinkStatus `json:"uplink,omitzero"` // that carries, where the failover of this machine says it
 	Faults   []string      `json:"faults"`          // what could not be read
 	keyTTL   time.Duration
 	now      time.Time

@@ -29,6 +29,7 @@ func (o overview) text(w io.Writer) error {
 		}
 	}
 	o.Shared.text(&b)
+	o.Uplink.text(&b)
 	for _, f := range o.firstFaults() {
 		fmt.Fprintf(&b, "warning: %s\n", f)
 	}

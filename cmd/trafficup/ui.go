@@ -26,6 +26,7 @@ type ui struct {
 	concurrency    int
 	log            *auditLog // nil: none
 	closeLog       func() error
+	paused         func() string // what holds the run, "" for nothing; set before start, and called without mu: it may wait for who tells u something
 
 	mu       sync.Mutex
 	bar      *progressbar.ProgressBar // guarded by mu; nil without a terminal
@@ -44,7 +45,7 @@ type ui struct {
 const every = 10 * time.Second
 
 func newUI(sys *system, c Config, asJSON bool) (*ui, error) {
-	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), down: map[string]breaker.State{}, holds: map[string]string{}}
+	u := &ui{stdout: sys.stdout, stderr: sys.stderr, json: asJSON, quiet: c.Output.Quiet, dry: c.Upload.DryRun, concurrency: c.workers(), down: map[string]breaker.State{}, holds: map[string]string{}, paused: func() string { return "" }}
 	var err error
 	if u.log, u.closeLog, err = openLog(sys, c); err != nil {
 		return nil, err
@@ -147,14 +148,17 @@ func (u *ui) whyHeld(path string) string {
 }
 
 func (u *ui) tick() {
+	paused := printable(u.paused())
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
+	p := u.progress
+	p.paused = paused
 	if u.json {
-		u.object(u.progress.status(now))
+		u.object(p.status(now))
 		return
 	}
-	line := u.progress.line(now, u.dry)
+	line := p.line(now, u.dry)
 	for _, path := range slices.Sorted(maps.Keys(u.down)) {
 		line += "; " + path + " " + downWords(u.down[path], now)
 	}

@@ -63,7 +63,7 @@ upload, of which most make no difference and are not listed.`,
 	}
 	addRunFlags(cmd.Flags(), "api", "retry", "breaker", "redis", "upload.shared_rate", "upload.priority", "upload.class", "upload.on_locked", "upload.key_ttl", "upload.request_timeout",
 		"upload.connect_timeout", "upload.splay", "upload.poison_stop", "upload.fallback_warn", "upload.fallback_quota",
-		"upload.canary_fallback", "upload.failback", "upload.sandbox", "upload.dry_run", "upload.max_concurrency")
+		"upload.canary_fallback", "upload.failback", "upload.on_metered", "upload.metered_quota", "upload.failover_state", "upload.sandbox", "upload.dry_run", "upload.max_concurrency")
 	return cmd
 }
 
@@ -196,11 +196,11 @@ func deliver(sys *system, c Config, asJSON bool, d delivery) (uploader.Summary, 
 		if err != nil {
 			return none, st.refused(c, runID, err)
 		}
-		if r, err = newRoute(routing{sys, c, d.command, st.dir, runID, tokens, deadline, mark, u}); err != nil {
+		if r, err = newRoute(routing{sys, c, d.command, st.dir, runID, tokens, deadline, mark, d.class, u}); err != nil {
 			return none, st.refused(c, runID, err)
 		}
 		defer r.close()
-		parts.Paths, parts.Chooser, parts.Meter = r.paths, chooser{r.chooser}, r.hear
+		parts.Paths, parts.Chooser, parts.Meter, parts.Hold = r.paths, chooser{r.chooser, r.carrier}, r.hear, r.carrier
 		parts.Waited, parts.Limiter, parts.Skew = r.meter.Waited, r.shared.limited(own), r.shared.clock.Correction
 	}
 	if parts.Feed, err = d.open(st, u); err != nil {

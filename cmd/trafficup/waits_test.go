@@ -58,6 +58,12 @@ type dialing func(ctx context.Context, network, addr string) (net.Conn, error)
 // waitDial is waitIn with something in the way of connections.
 func waitDial(t *testing.T, hosts map[string]http.Handler, between func(ctx context.Context, network, addr string, dial dialing) (net.Conn, error), args ...string) waited {
 	t.Helper()
+	return waitOn(t, disktest.New(), hosts, between, args...)
+}
+
+// waitOn is waitDial with a disk on which there is something already.
+func waitOn(t *testing.T, disk *disktest.Disk, hosts map[string]http.Handler, between func(ctx context.Context, network, addr string, dial dialing) (net.Conn, error), args ...string) waited {
+	t.Helper()
 	listeners := map[string]*pipes{}
 	for host, h := range hosts {
 		l := newPipes()
@@ -68,7 +74,7 @@ func waitDial(t *testing.T, hosts map[string]http.Handler, between func(ctx cont
 	}
 	hard, abandon := context.WithCancel(t.Context())
 	defer abandon()
-	disk, out := disktest.New(), &scribble{last: time.Now()}
+	out := &scribble{last: time.Now()}
 	code := run(system{
 		args:  append(args, "--state-dir", "/state", "--breaker-store", "memory"),
 		stdin: strings.NewReader(""), stdout: out, stderr: out, soft: hard, hard: hard, signal: new(atomic.Int32), graceful: new(atomic.Bool),

@@ -15,6 +15,8 @@ func (r *route) watch(c Config, deadline time.Time, u *ui) (stop func()) {
 	var watching sync.WaitGroup
 	if r.chooser != nil {
 		watching.Go(func() { r.warm(ctx, min(c.workers(), 8)) })
+		watching.Go(func() { r.carrier.follow(ctx, r.switched) })
+		watching.Go(func() { r.carrier.far.follow(ctx) })
 		watching.Go(func() {
 			w := newWatch(time.Now(), deadline)
 			t := time.NewTicker(w.every)

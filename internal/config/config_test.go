@@ -132,6 +132,9 @@ func TestMistakes(t *testing.T) {
 		"share":                {file: "upload: {canary_fallback: 2}", want: "write a percentage"},
 		"concurrency":          {file: "upload: {concurrency: 0}", want: "write auto, or a number from 1 to 1024"},
 		"too many":             {file: "upload: {max_concurrency: 5000}", want: `"5000": at most 1024`},
+		"seldom":               {file: "failover: {interval: 11s}", want: `"11s": at most 10s`},
+		"more than remembered": {file: "failover: {down: 61}", want: `"61": at most 60`},
+		"no end of an answer":  {file: "failover: {targets: [{http: \"http://192.0.2.7/\", status: 100}]}", want: `"100": at least 200`},
 		"negative":             {file: "upload: {settle: -1s}", want: `"-1s": at least 0`},
 		"enum":                 {file: "breaker: {store: flie}", want: `"flie": one of file, memory, redis; did you mean file?`},
 		"not a number":         {file: "upload: {rate: .nan}", want: "write a number such as 0.5"},
@@ -238,7 +241,7 @@ func goodAndBad(o Option) (good, bad string) {
 		return `"05:30 UTC"`, "5 o'clock"
 	case o.Type == reflect.TypeFor[Share]():
 		return "2.5%", "many"
-	case o.Type == reflect.TypeFor[Quota]():
+	case o.Type == reflect.TypeFor[Quota](), o.Type == reflect.TypeFor[Size]():
 		return "64KiB", "64"
 	case o.Type == reflect.TypeFor[Concurrency]():
 		return "auto", "0"
@@ -266,6 +269,10 @@ func goodAndBad(o Option) (good, bad string) {
 		return "[{name: eth1, up: 9mbit, rtt: 50ms}]", "[{nmae: eth1}]"
 	case o.Key == "netshape.classes":
 		return "[{name: bulk, match: {ports: [443]}}]", "[{name: bulk, match: {port: 443}}]"
+	case o.Key == "failover.uplinks":
+		return "[{name: leo, interface: eth1}]", "[{nmae: leo}]"
+	case o.Key == "failover.targets":
+		return "[{icmp: 192.0.2.1}]", "[{imcp: 192.0.2.1}]"
 	case o.Type.Kind() == reflect.Map:
 		return "{X-One: a, x-two: b}", "[a]"
 	}

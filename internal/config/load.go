@@ -124,6 +124,9 @@ func (l *Loaded) readFiles(named string, env map[string]string) {
 	}
 }
 
+// UsualPlaces are where a file is looked for when none is named.
+func UsualPlaces(environ []string) []string { return usualPlaces(environment(environ)) }
+
 func usualPlaces(env map[string]string) []string {
 	places := []string{"trafficup.yaml"}
 	if home := env["XDG_CONFIG_HOME"]; home != "" {

@@ -46,6 +46,8 @@ func schemaOf(t reflect.Type, def reflect.Value, rule string) map[string]any {
 		s["maximum"] = 0 // of numbers; all but 0 need a unit
 	case t == clockType:
 		s["type"], s["pattern"] = "string", `^\s*(([01][0-9]|2[0-3]):[0-5][0-9]( .*)?|24:00)?\s*$`
+	case t == reflect.TypeFor[Size]():
+		s["type"], s["pattern"] = "string", `^\s*[0-9.]+\s*(B|[kKMGT]B|[KMGT]iB)\s*$`
 	case t == reflect.TypeFor[Share](), t == reflect.TypeFor[Quota]():
 		s["type"], s["pattern"] = "string", `^\s*((100|[0-9]{1,2})(\.[0-9]+)?\s*%)?\s*$`
 		if t == reflect.TypeFor[Quota]() {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"trafficup/internal/secret"
+	"trafficup/internal/uplinkstate"
 )
 
 // Config is every setting there is.
@@ -25,6 +26,7 @@ type Config struct {
 	Paths       map[string]Path   `key:"paths" validate:"dive" help:"how a path is used: primary, fallback, and others by a name of yours" example:"{primary: {interface: eth1, dscp: le}, cell: {url: \"https://cell.api.example/v1/logs\", quota: 50MB}}"`
 	Maintenance []MaintenanceTime `key:"maintenance" validate:"dive" help:"when a path is in maintenance" example:"[{path: primary, days: [sun], from: \"02:00\", to: \"08:00\", tz: UTC}]"`
 	Netshape    Netshape          `key:"netshape" help:"shaped uplinks and marked traffic"`
+	Failover    Failover          `key:"failover" help:"several uplinks, of which one carries"`
 	Log         Log               `key:"log" help:"the audit log"`
 	Output      Output            `key:"output" help:"what is printed"`
 }
@@ -86,6 +88,9 @@ type Upload struct {
 	SharedRate        float64       `key:"shared_rate" flag:"shared-rate" validate:"min=0,max=1000000" help:"calls per second at most of all uploaders together that share a Redis, 0 for no limit" example:"200"`
 	Priority          string        `key:"priority" flag:"priority" validate:"oneof=auto nightly replay backfill" help:"whose calls go first under --shared-rate: nightly, replay or backfill; auto: upload is nightly, replay is replay"`
 	Class             string        `key:"class" flag:"class" validate:"oneof=auto bulk interactive none" help:"class of the run's own packets, by which they are marked: bulk, interactive or none; auto: bulk, but interactive for a few records sent by hand"`
+	OnMetered         string        `key:"on_metered" flag:"on-metered" validate:"oneof=send pause" help:"while the uplink that carries is metered: send, or pause until another one carries or the deadline comes; a few records sent by hand are not held"`
+	MeteredQuota      Size          `key:"metered_quota" flag:"metered-quota" help:"bytes of requests that a run may send while the uplink is metered, after which it pauses; 0B for any number" example:"50MB"`
+	FailoverState     string        `key:"failover_state" flag:"failover-state" help:"file in which trafficup failover says which uplink carries; none: do not look" example:"/run/trafficup/failover/state.json"`
 	Deadline          time.Duration `key:"deadline" flag:"deadline" validate:"min=0" help:"time for the whole run, 0 for no limit" example:"5h"`
 	WindowEnd         Clock         `key:"window_end" flag:"window-end" help:"time of day by which the run has to be over, HH:MM and a time zone (UTC unless named); the earlier of this and --deadline holds" example:"\"05:30 America/New_York\""`
 	Splay             time.Duration `key:"splay" flag:"splay" validate:"min=0,max=24h" help:"wait at random up to this long before the run, so that a fleet does not start as one"`
@@ -225,6 +230,72 @@ type TrafficMatch struct {
 	Hosts  []string `key:"hosts" help:"who sends it from the LAN, as addresses or prefixes" example:"[192.168.1.20]"`
 }
 
+// Failover is what uplinks there are, and how it is found out which one works.
+type Failover struct {
+	Uplinks []FailoverUplink `key:"uplinks" validate:"dive" help:"ways out, the preferred first" example:"[{name: leo, role: primary, interface: eth1, gateway: auto}, {name: lte, role: backup, interface: wwan0, metered: true}]"`
+	Targets []ProbeTarget    `key:"targets" validate:"dive" help:"who is asked by each uplink: pings, connections, names, pages; two of a kind at least, in different networks" example:"[{icmp: 192.0.2.1}, {icmp: 198.51.100.1}, {tcp: \"203.0.113.1:443\"}, {tcp: \"198.18.0.7:443\"}]"`
+	Quorum  int              `key:"quorum" validate:"min=0" help:"targets that have to answer, and one of each kind with them; 0: more than half of them"`
+	Preset  string           `key:"preset" flag:"preset" validate:"oneof=leo geo lte strict" help:"how patient it is: leo, geo, lte or strict (three failures five seconds apart)"`
+
+	Interval time.Duration `key:"interval" validate:"min=0,max=10s" help:"time between two looks at the uplink in use; that of the preset when 0, as for all of these"`
+	Timeout  time.Duration `key:"timeout" validate:"omitempty,min=50ms,max=30s" help:"how long an answer may take"`
+	Down     int           `key:"down" validate:"min=0,max=60" help:"looks in a row that fail before an uplink is down"`
+	Up       int           `key:"up" validate:"min=0,max=1000" help:"looks in a row that succeed before it is up again"`
+	UpFor    time.Duration `key:"up_for" validate:"min=0,max=1h" help:"how long they have to take at least"`
+	Dwell    time.Duration `key:"dwell" validate:"min=0,max=24h" help:"how long a backup is used at least; doubles with each failover"`
+	DwellMax time.Duration `key:"dwell_max" validate:"min=0,max=24h" help:"and grows to this at most"`
+	Lead     time.Duration `key:"lead" validate:"min=0,max=1h" help:"how long before its maintenance an uplink is left"`
+	Grace    time.Duration `key:"grace" validate:"min=0,max=24h" help:"how long after its maintenance failures are still expected"`
+
+	Record string `key:"record" flag:"record" help:"file to which each look is added, for failover simulate --trace; at 64 MiB it becomes FILE.1, in place of the one before" example:"/var/lib/trafficup/failover/trace"`
+
+	BadPrefixes   []string      `key:"bad_prefixes" help:"addresses that an uplink has when it has no service" example:"[192.168.100.0/24]"`
+	IPv6          bool          `key:"ipv6" help:"look after IPv6, too"`
+	Simple        bool          `key:"simple" help:"one default route in the main table and no rules; the uplink that is not in use is probed by its interface alone then, which needs an rp_filter there that is not strict (0 or 2)"`
+	Mask          string        `key:"mask" help:"bits of the packet mark that probes bear, where other programs use the others of the same packets; when left out probes have a mark of their own, 0x100, 0x200 and so on, and no packet with another bit is taken for one" example:"0x3000"`
+	FlushFailover time.Duration `key:"flush_failover" validate:"min=-1s,max=1h" help:"how long after a failover connections by the uplink that was left are cut; -1s: never"`
+	FlushFailback time.Duration `key:"flush_failback" validate:"min=-1s,max=1h" help:"the same after going back; -1s: never, and behind a fixed source address they hang then"`
+	Hook          []string      `key:"hook" help:"program that runs after each switch, with its arguments; FAILOVER_TO, FAILOVER_FROM, FAILOVER_WHY, FAILOVER_EXPECTED and FAILOVER_METERED (0 or 1) are in its environment" example:"[/usr/local/bin/ddns-update]"`
+	HookTimeout   time.Duration `key:"hook_timeout" validate:"min=1s,max=10m" help:"how long it may take; then it is killed, with all that it started"`
+	MetricsFile   string        `key:"metrics_file" help:"file to which run writes metrics for Prometheus, for node_exporter's textfile collector" example:"/var/lib/prometheus/node-exporter/trafficup-failover.prom"`
+	MetricsListen string        `key:"metrics_listen" help:"address, host:port, at which run serves /metrics" example:"127.0.0.1:9478"`
+	Site          string        `key:"site" validate:"max=64" help:"name of this place, under which Redis (section redis) tells other hosts which uplink carries; nobody is told when left out" example:"station-501"`
+}
+
+// FailoverUplink is one way out.
+type FailoverUplink struct {
+	Name      string         `key:"name" validate:"required,max=32" help:"what it is called" example:"leo"`
+	Role      string         `key:"role" validate:"omitempty,oneof=primary backup" help:"primary or backup; a backup goes behind all that are primary" example:"backup"`
+	Interface string         `key:"interface" validate:"required,max=15" help:"its interface" example:"wwan0"`
+	Gateway   string         `key:"gateway" help:"its gateway; auto: that of the default route by this interface" example:"auto"`
+	Metered   bool           `key:"metered" help:"its traffic is paid for: it is probed seldom" example:"true"`
+	Up        string         `key:"up" help:"what it takes of ours, a rate: while our own upload fills four fifths of it, round trips say nothing; netshape's rate for its interface when left out" example:"9mbit"`
+	Windows   []UplinkWindow `key:"maintenance" validate:"dive" help:"when it is in maintenance" example:"[{days: [sun], from: \"02:00\", to: \"04:00\", tz: UTC}]"`
+}
+
+// UplinkWindow is a window in which an uplink is in maintenance.
+type UplinkWindow struct {
+	Days []string `key:"days" validate:"dive,oneof=mon tue wed thu fri sat sun" help:"weekdays it starts on; all when left out" example:"[sun]"`
+	From Clock    `key:"from" help:"its start, HH:MM in quotes" example:"\"02:00\""`
+	To   Clock    `key:"to" help:"its end, HH:MM in quotes; before from: on the next day" example:"\"04:00\""`
+	ICal string   `key:"ical" help:"in place of days, from and to: an iCalendar file, each event of which is a window; it is read again when it changes" example:"/etc/trafficup/provider.ics"`
+	TZ   string   `key:"tz" help:"time zone, of a file that of times without one; UTC when left out" example:"America/New_York"`
+	Hold bool     `key:"hold" help:"stay on the uplink, whatever happens inside, an hour at most; else it is left before" example:"true"`
+}
+
+// ProbeTarget is who is asked; one of icmp, tcp, dns and http.
+type ProbeTarget struct {
+	ICMP   string `key:"icmp" help:"address that is pinged" example:"192.0.2.1"`
+	TCP    string `key:"tcp" help:"address:port that is connected to" example:"\"203.0.113.1:443\""`
+	DNS    string `key:"dns" help:"address of a server that is asked for name" example:"198.51.100.53"`
+	HTTP   string `key:"http" help:"http://address/path that is fetched" example:"http://192.0.2.7/generate_204"`
+	Name   string `key:"name" help:"name that dns is asked for" example:"example.org"`
+	Want   string `key:"want" help:"type of record it has to answer with, A, AAAA, CNAME, MX, NS, SOA or TXT, or an address that one has to have; A when left out" example:"192.0.2.7"`
+	Host   string `key:"host" help:"Host header of http" example:"connectivity.example"`
+	Status int    `key:"status" validate:"omitempty,min=200,max=599" help:"status that http has to answer with; 204 when left out, 200 with a body" example:"204"`
+	Body   string `key:"body" help:"how the answer of http has to begin" example:"success"`
+}
+
 // Log is the audit log.
 type Log struct {
 	Format string `key:"format" flag:"log-format" validate:"omitempty,oneof=audit json logfmt" help:"form of the audit log: audit, json or logfmt" example:"audit"`
@@ -248,6 +319,7 @@ func Default() Config {
 		OnLocked: "fail", KeyTTL: 30 * 24 * time.Hour, Settle: 3 * time.Second,
 		Concurrency: 8, MaxConcurrency: 64, QueueSize: 200,
 		RequestTimeout: 10 * time.Second, ConnectTimeout: 2 * time.Second,
+		OnMetered: "send", FailoverState: uplinkstate.DefaultPath,
 		Priority: "auto", Class: "auto", PoisonStop: 50, Canary: Share{0.01, true}, FallbackWarn: 30 * time.Minute, Failback: 30 * time.Second, Format: "auto",
 	}
 	c.Retry = Retry{
@@ -260,6 +332,7 @@ func Default() Config {
 	}
 	c.Redis.Uploaders = 1
 	c.Netshape.ConfirmWithin = time.Minute
+	c.Failover = Failover{Preset: "leo", IPv6: true, HookTimeout: 30 * time.Second}
 	c.Envelope.ExtraFields = "refuse"
 	c.Log.Level = "info"
 	c.Output.Progress = "auto"

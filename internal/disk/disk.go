@@ -103,7 +103,11 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 // sync failed. Whatever bears the name of the temporary file, "name.tmp", as after
 // a crash, is removed by the next Replace, and neither written into nor followed:
 // its mode and what it links to are not ours. There must be one Replace at a time.
-func Replace(fsys FS, name string, data []byte) (err error) {
+func Replace(fsys FS, name string, data []byte) error { return ReplaceWith(fsys, name, data, 0o600) }
+
+// ReplaceWith is Replace with another mode, which the umask does not narrow where the
+// file system lets it be set: for what others are to read.
+func ReplaceWith(fsys FS, name string, data []byte, perm fs.FileMode) (err error) {
 	tmp := name + ".tmp"
 	defer func() {
 		if err != nil {
@@ -111,16 +115,21 @@ func Replace(fsys FS, name string, data []byte) (err error) {
 		}
 	}()
 	const fresh = os.O_WRONLY | os.O_CREATE | os.O_EXCL // which follows no link
-	f, err := fsys.OpenFile(tmp, fresh, 0o600)
+	f, err := fsys.OpenFile(tmp, fresh, perm)
 	if errors.Is(err, fs.ErrExist) {
 		if err = fsys.Remove(tmp); err == nil {
-			f, err = fsys.OpenFile(tmp, fresh, 0o600)
+			f, err = fsys.OpenFile(tmp, fresh, perm)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	if c, ok := f.(interface{ Chmod(fs.FileMode) error }); ok {
+		err = c.Chmod(perm)
+	}
+	if err == nil {
+		_, err = f.Write(data)
+	}
 	if err == nil {
 		err = f.Sync()
 	}

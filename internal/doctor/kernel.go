@@ -40,6 +40,8 @@ type Shaping struct {
 	Denied  error    // why this process may change nothing, and ask for nothing; nil: it may
 	Missing []string // what the kernel has not and cannot load: cake, htb, fq_codel, ingress, ifb
 	NoMarks error    // why the kernel marks no packets; nil: it can
+	// Contained: this process is in a container, which has to be given rights.
+	Contained bool
 }
 
 // Edge judges the rights and the parts of the kernel that shaping and failover on
@@ -53,9 +55,13 @@ func Edge(root fs.FS, s Shaping, binds bool) []Finding {
 }
 
 func rights(root fs.FS, s Shaping, binds bool) (all []Finding) {
-	const what, do = "capability", `run it as root, or: setcap cap_net_admin,cap_net_raw+ep "$(command -v trafficup)"`
+	const what = "capability"
+	do := `run it as root, or: setcap cap_net_admin,cap_net_raw+ep "$(command -v trafficup)"`
+	if s.Contained {
+		do = "start the container with the network and the rights of the host: --network host --cap-add NET_ADMIN --cap-add NET_RAW; or run it outside"
+	}
 	if s.Denied != nil {
-		all = append(all, failed(what, do, "CAP_NET_ADMIN is not in effect; needed to shape and mark: %v", s.Denied))
+		all = append(all, failed(what, do, "CAP_NET_ADMIN is not in effect; needed to shape, mark and route: %v", s.Denied))
 	} else {
 		all = append(all, ok(what, "CAP_NET_ADMIN is in effect"))
 	}

@@ -48,6 +48,9 @@ func TestEdge(t *testing.T) {
 	bare := with(nil, "proc/self/status", "lib/modules/6.1.0-test/modules.builtin", "lib/modules/6.1.0-test/modules.dep")
 	expect(t, Edge(bare, Shaping{}, false), all...)
 	expect(t, Edge(with(nil), Shaping{}, true)[:2], admin, raw)
+	if f := Edge(bare, Shaping{Denied: errors.New("EPERM"), Contained: true}, false)[0]; !strings.Contains(f.Do, "--cap-add NET_ADMIN") {
+		t.Error(f)
+	}
 	expect(t, Edge(with(map[string]string{"proc/self/status": "CapEff:\t0000000000001000\n"}), Shaping{}, true)[1:2], "warning capability: CAP_NET_RAW is not in effect")
 	expect(t, Edge(bare, Shaping{}, true)[1:2], "warning capability: cannot be told")
 	some := Edge(bare, Shaping{Missing: []string{"cake", "ingress"}, NoMarks: errors.New("no inet")}, false)

@@ -95,6 +95,9 @@ func (w Window) Contains(t time.Time) bool {
 	return !t.Before(start) && t.Before(end)
 }
 
+// Length is how long it lasts where no clock is set inside.
+func (w Window) Length() time.Duration { return w.to - w.from }
+
 // Span returns the beginning and the end of the window t lies in, or else of
 // the next one after t.
 func (w Window) Span(t time.Time) (start, end time.Time) {

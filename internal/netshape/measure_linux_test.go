@@ -1,7 +1,6 @@
 package netshape
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -168,7 +167,7 @@ func TestMarked(t *testing.T) {
 func TestPing(t *testing.T) {
 	namespace(t)
 	try(t, netlink.LinkSetUp(must(netlink.LinkByName("lo"))))
-	for groups, wantRaw := range map[string]bool{"1 0": true, "0 2147483647": false} {
+	for _, groups := range []string{"1 0", "0 2147483647"} {
 		try(t, os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte(groups), 0))
 		for _, target := range []string{"icmp:127.0.0.1", "icmp:::1", "icmp:[::1]"} {
 			probe, err := NewProbe(t.Context(), target, "lo")
@@ -177,10 +176,6 @@ func TestPing(t *testing.T) {
 				t.Error(groups, target, d, err)
 			}
 		}
-		c, raw, err := pingSocket(netip.MustParseAddr("127.0.0.1"))
-		if err != nil || raw != wantRaw || c.Close() != nil {
-			t.Error(groups, raw, err)
-		}
 	}
 	try(t, netlink.AddrAdd(must(netlink.LinkByName("up0")), must(netlink.ParseAddr("192.0.2.1/24"))))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*ms)
@@ -188,17 +183,6 @@ func TestPing(t *testing.T) {
 	if d, err := PingProbe(netip.MustParseAddr("192.0.2.2"))(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(d, err)
 	}
-}
-
-func FuzzEchoReply(f *testing.F) {
-	nonce := []byte("01234567")
-	f.Add([]byte{0x45, 19: 0, 20: 0, 28: '0'}, true, true)
-	f.Add(echoRequest(false, 1, nonce), false, false)
-	f.Fuzz(func(t *testing.T, b []byte, v4, raw bool) {
-		if echoReply(b, v4, raw, nonce) && !bytes.HasSuffix(b, nonce) {
-			t.Errorf("%x is an answer", b)
-		}
-	})
 }
 
 // A rate is fitted in place on the real kernel, which is no drift, and comes back.

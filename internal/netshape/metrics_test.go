@@ -162,7 +162,7 @@ func wellFormed(t interface{ Errorf(string, ...any) }, text string) {
 			if m[1] != "HELP" || next == nil || next[1] != "TYPE" || next[2] != m[2] || seen[m[2]] || samples == 0 {
 				t.Errorf("line %d: %s", n+1, lines[n])
 			}
-			if total := strings.HasSuffix(m[2], "_total"); next != nil && total != (next[3] == counter) {
+			if total := strings.HasSuffix(m[2], "_total"); next != nil && total != (next[3] == "counter") {
 				t.Errorf("%s is a %s", m[2], next[3])
 			}
 			name, seen[m[2]], samples = m[2], true, 0

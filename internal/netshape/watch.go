@@ -74,14 +74,22 @@ func (m *Machine) Watch(ctx context.Context, d Desired, events <-chan struct{}, 
 func (m *Machine) reconcile(ctx context.Context, d Desired) map[string]Event {
 	said := map[string]Event{}
 	for _, i := range d.Interfaces {
-		e, err := m.reconcileOne(ctx, Desired{[]Interface{i}, d.Classes, d.Mask})
-		if err != nil {
-			e = Event{What: EventFailed, Text: err.Error()}
-		}
-		e.Interface = i.Name
-		said[i.Name] = e
+		said[i.Name] = m.Uphold(ctx, Desired{[]Interface{i}, d.Classes, d.Mask})
 	}
 	return said
+}
+
+// Uphold is one look of [Machine.Watch] at d, which is of one interface: it sets up
+// what is gone, leaves alone what Watch does, and returns what there is to say. ctx
+// bounds the wait for others who change something.
+func (m *Machine) Uphold(ctx context.Context, d Desired) Event {
+	d.Interfaces = slices.Clone(d.Interfaces) // what was applied goes in the place of it
+	e, err := m.reconcileOne(ctx, d)
+	if err != nil {
+		e = Event{What: EventFailed, Text: err.Error()}
+	}
+	e.Interface = d.Interfaces[0].Name
+	return e
 }
 
 func (m *Machine) reconcileOne(ctx context.Context, d Desired) (Event, error) {

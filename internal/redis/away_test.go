@@ -60,7 +60,7 @@ func TestAnswers(t *testing.T) {
 		"wrong type": {class: "misconfigured", word: "WRONGTYPE", prepare: func(t *testing.T, s *redistest.Server, _ *redis.Config) {
 			s.Do("LPUSH", "trafficup:{test}:breaker:primary", "x")
 		}, mend: func(t *testing.T, s *redistest.Server) { s.Do("DEL", "trafficup:{test}:breaker:primary") }},
-		"foreign value": {class: "misconfigured", word: "not a breaker's state", prepare: func(t *testing.T, s *redistest.Server, _ *redis.Config) {
+		"foreign value": {class: "misconfigured", word: "not what is kept there", prepare: func(t *testing.T, s *redistest.Server, _ *redis.Config) {
 			s.Do("SET", "trafficup:{test}:breaker:primary", "x")
 		}, mend: func(t *testing.T, s *redistest.Server) { s.Do("DEL", "trafficup:{test}:breaker:primary") }},
 		"out of memory": {class: "misconfigured", word: "OOM", prepare: func(t *testing.T, s *redistest.Server, _ *redis.Config) {

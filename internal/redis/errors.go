@@ -15,7 +15,7 @@ var (
 	ErrAway          = errors.New("redis is away")            // it may be back soon, without anybody's doing
 	ErrMisconfigured = errors.New("redis cannot be used")     // somebody has to change something
 	ErrPaused        = errors.New("redis is not asked now")   // nothing was sent, because calls failed before
-	errForeign       = errors.New("not a breaker's state")    // left as it is
+	errForeign       = errors.New("not what is kept there")   // left as it is
 	errClosed        = errors.New("redis: client was closed") // a mistake of the caller's
 )
 

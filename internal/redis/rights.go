@@ -105,7 +105,7 @@ func (c *Client) deniedScripts(ctx context.Context, conn goredis.Scripter) (lack
 		return err
 	})
 	// Rights may be for the keys of some features only.
-	for _, key := range []string{c.Key("breaker", "primary"), c.Key("limit"), c.Key("latency")} {
+	for _, key := range []string{c.Key("breaker", "primary"), c.Key("limit"), c.Key("latency"), c.UplinkKey("site")} {
 		c.quietly(ctx, func(ctx context.Context) error {
 			err := conn.Eval(ctx, "return {}", []string{key}).Err()
 			note("+eval", err)

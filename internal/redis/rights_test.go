@@ -54,6 +54,10 @@ func TestDenied(t *testing.T) {
 	if err != nil || !slices.Equal(i.Denied, []string{"~trafficup:*"}) {
 		t.Errorf("without the ceiling's key: %q, %v", i.Denied, err)
 	}
+	i, err = open(t, grant(s, config(s), "~trafficup:{test}:probe ~trafficup:{test}:breaker:* ~trafficup:{test}:limit ~trafficup:{test}:latency &trafficup:*", rights...)).Inspect(t.Context())
+	if err != nil || !slices.Equal(i.Denied, []string{"~trafficup:*"}) {
+		t.Errorf("without the uplink's key: %q, %v", i.Denied, err)
+	}
 }
 
 // A script whose command is denied is no call that Redis refuses for its age.

@@ -24,9 +24,6 @@ const (
 	withQdisc    uint32 = 2 // we made it, and take it away
 )
 
-// IfbAlias is what an ifb that we made says of itself.
-const IfbAlias = "made by trafficup netshape"
-
 // SetIngress sends what comes in by a link through s, at the root of an ifb of
 // that name, which is made if there is none. An ingress qdisc or clsact that is
 // there stays, with its filters. Another kind of link with that name is an

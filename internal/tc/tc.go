@@ -27,6 +27,9 @@ const (
 	HTBHandle  uint32 = 0x7a51 << 16
 )
 
+// IfbAlias is what an ifb that we made says of itself.
+const IfbAlias = "made by trafficup netshape"
+
 // Parents of a qdisc that is not below another.
 const (
 	Root    uint32 = 0xffffffff

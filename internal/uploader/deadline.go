@@ -11,8 +11,15 @@ import (
 // ErrCut tells that an attempt was ended by the run's deadline, and not by the path.
 var ErrCut = errors.New("cut off by the deadline")
 
-// noTime is said of a record for which there was no time for an attempt.
-const noTime = "deadline reached"
+// noTime is said of a record for which there was no time for an attempt, and what
+// took it where that is known.
+func (r *run) noTime() string {
+	words := ErrDeadline.Error()
+	if why, held := r.held(time.Now()); held {
+		words += "; " + why
+	}
+	return words
+}
 
 // slice is the time an attempt may take: what it wants, or what is left.
 func (r *run) slice(now time.Time) (time.Duration, bool) {
@@ -45,7 +52,7 @@ func (r *run) late(j *job) {
 	}) {
 		r.stop(ErrDeadline)
 	}
-	r.finish(j, Deferred, noTime, time.Time{})
+	r.finish(j, Deferred, r.noTime(), time.Time{})
 }
 
 // enoughAnswers is how many answers tell what is usual.

@@ -156,16 +156,22 @@ func (r *run) intend() {
 	}
 }
 
-// awaitOpen waits while the path takes nothing. Intents of records that cannot
-// be sent would all be in doubt after a crash.
+// awaitOpen waits while the path takes nothing, or the run is held. Intents of
+// records that cannot be sent would all be in doubt after a crash.
 func (r *run) awaitOpen() {
 	for {
-		until := r.closed.Load()
-		if until == nil || !time.Now().Before(*until) {
+		now, wait := time.Now(), time.Duration(0)
+		if until := r.closed.Load(); until != nil {
+			wait = until.Sub(now)
+		}
+		if _, held := r.held(now); held {
+			wait = max(wait, holdLook)
+		}
+		if wait <= 0 {
 			return
 		}
 		select {
-		case <-time.After(time.Until(*until)):
+		case <-time.After(wait):
 		case <-r.stopping.Done():
 			return
 		}

@@ -277,7 +277,7 @@ const minPark = time.Millisecond
 // stopBucket is where a record goes that the end of the run caught waiting.
 func (r *run) stopBucket() (Bucket, string) {
 	if errors.Is(context.Cause(r.stopping), ErrDeadline) {
-		return Deferred, noTime
+		return Deferred, r.noTime()
 	}
 	return Halted, ""
 }

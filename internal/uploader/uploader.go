@@ -228,6 +228,13 @@ type Chooser interface {
 	Done(path int, v Verdict, bytes int, now time.Time)
 }
 
+// Hold keeps a run from starting anything, by whatever path, for as long as it
+// likes. why is the same for as long as it lasts. It is asked often, by many
+// goroutines, and returns at once.
+type Hold interface {
+	Held(now time.Time) (why string, held bool)
+}
+
 // Waits computes how long a record waits after its n-th failure; u is uniform
 // in [0, 1).
 type Waits interface {
@@ -337,6 +344,7 @@ type Parts struct {
 	Journal     Journal
 	Paths       []Path  // in order of preference
 	Chooser     Chooser // nil: the first whose breaker lets a request through
+	Hold        Hold    // nil: nothing holds the run
 	Limiter     Limiter // nil: unlimited
 	DeadLetters DeadLetters
 	Observer    Observer

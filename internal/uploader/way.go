@@ -12,6 +12,9 @@ func (r *run) way(j *job) (p *Path, trial bool, done func(Verdict, time.Time, in
 	for paid, trials := false, !j.tried; ; paid = true {
 		// path, breaker: the first that is fit to be used.
 		now := time.Now()
+		if why, held := r.held(now); held {
+			return nil, false, nil, r.hold(j, why), true
+		}
 		var retryAt time.Time
 		p, trial, done, retryAt = r.choose(now, trials)
 		if p == nil {
@@ -37,7 +40,8 @@ func (r *run) way(j *job) (p *Path, trial bool, done func(Verdict, time.Time, in
 			return nil, false, nil, false, true
 		}
 		got := time.Now()
-		fits := (paid || got.Sub(now) < longWait) && !r.isClosed(p, got)
+		_, held := r.held(got)
+		fits := (paid || got.Sub(now) < longWait) && !r.isClosed(p, got) && !held
 		if fits && got.Sub(now) < shortWait {
 			return p, trial, done, false, false
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var words = []string{AllWell, PathMisset, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs, Maintenance, NothingSent, InputUnread}
+var words = []string{AllWell, PathMisset, LinkSlow, LinkLossy, LinkDown, ServiceSlow, ServiceFailing, ThrottledByThem, ThrottledByUs, Maintenance, Paused, NothingSent, InputUnread}
 
 func drawAttempt(t *rapid.T) Attempt {
 	d := rapid.Map(rapid.Int64Range(-1, int64(20*time.Second)), func(n int64) time.Duration { return time.Duration(n) })
@@ -54,6 +54,7 @@ func drawRun(t *rapid.T) Run {
 	}
 	run.Stood = min(d.Draw(t, "stood"), run.Duration)
 	run.Closed = min(d.Draw(t, "closed"), run.Stood)
+	run.Paused, run.PausedWhy = min(d.Draw(t, "paused"), run.Stood-run.Closed), "the metered uplink lte carried"
 	return run
 }
 

@@ -62,6 +62,7 @@ var rules = []rule{
 	{LinkDown, mostly(unreached), whyUnreached},
 	{ThrottledByThem, mostly(throttled), whyThrottled},
 	{Maintenance, func(_ Figures, r Run) bool { return r.most(r.Closed) }, whyMaintenance},
+	{Paused, func(_ Figures, r Run) bool { return r.most(r.Paused) }, whyPaused},
 	{ThrottledByThem, func(f Figures, r Run) bool { return f.judged() && f.gateShare() >= heldShare && !f.outage(r) }, whyGate},
 	{ServiceFailing, mostly(failed), whyFailed},
 	{LinkLossy, func(f Figures, _ Run) bool { return f.lossy() }, whyLossy},
@@ -200,6 +201,10 @@ func whyThrottled(f Figures, _ Run) string {
 
 func whyMaintenance(_ Figures, r Run) string {
 	return fmt.Sprintf("nothing could be sent for %s of %s, inside windows with closed: true", round(r.Closed), round(r.Duration))
+}
+
+func whyPaused(_ Figures, r Run) string {
+	return fmt.Sprintf("nothing was sent for %s of %s; %s", round(r.Paused), round(r.Duration), r.PausedWhy)
 }
 
 func whyGate(f Figures, _ Run) string {

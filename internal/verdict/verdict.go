@@ -28,6 +28,7 @@ const (
 	ThrottledByThem = "throttled by them"
 	ThrottledByUs   = "throttled by us"
 	Maintenance     = "held by maintenance"
+	Paused          = "paused on a metered uplink"
 
 	// What ended a run, or kept it from beginning, that is neither link nor service.
 	LoginRefused   = "login refused"
@@ -42,6 +43,8 @@ type Run struct {
 	Duration  time.Duration
 	Stood     time.Duration // of Duration: no path could be used
 	Closed    time.Duration // of Stood, for maintenance
+	Paused    time.Duration // of Stood, for the sake of what a metered uplink costs
+	PausedWhy string        // which uplink carried, and when
 	Delivered int64         // records, in this run
 	Waiting   int64         // records that another run has to deliver
 	Unread    int           // files that could not be read to their end
@@ -142,6 +145,8 @@ func unruled(f map[string]Figures, run Run) (word, why string) {
 		why = wellBecause(f, run)
 	case run.Waiting > 0 && run.most(run.Closed):
 		return Maintenance, fmt.Sprintf("nothing was sent, %d records wait", run.Waiting)
+	case run.Waiting > 0 && run.most(run.Paused):
+		return Paused, fmt.Sprintf("nothing was sent, %d records wait; %s", run.Waiting, run.PausedWhy)
 	case run.Waiting > 0:
 		word, why = NothingSent, fmt.Sprintf("%d records wait", run.Waiting)
 		if run.Stood > 0 {

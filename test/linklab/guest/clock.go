@@ -39,6 +39,11 @@ func one(ctx context.Context, bin, name string) any {
 			return r
 		}
 	}
+	for _, row := range linklab.Edges() {
+		if i := slices.IndexFunc(row, func(e linklab.Edge) bool { return e.Name == name }); i >= 0 {
+			return playEdge(ctx, bin, row[i])
+		}
+	}
 	return run(ctx, bin, name)
 }
 

@@ -5,7 +5,7 @@
 // all may take, and names of scenarios: those with commas between them are
 // played one after the other, the arguments side by side. It writes one JSON
 // line for each scenario to a file in that directory. It starts itself again, to
-// do so, to measure round trips, and as the control.
+// do so, to measure round trips, as the control, and as a provider's relay.
 package main
 
 import (
@@ -33,6 +33,8 @@ func main() {
 		err = measure(os.Args[2])
 	case len(os.Args) == 5 && os.Args[1] == "control":
 		err = control(os.Args[2:])
+	case len(os.Args) == 4 && os.Args[1] == "relay":
+		err = relay(os.Args[2], os.Args[3])
 	default:
 		err = play(os.Args[1:])
 	}

@@ -51,7 +51,7 @@ func upload(ctx context.Context, bin string, s linklab.Scenario, r *linklab.Resu
 	if err := writeInput(work, s); err != nil {
 		return err
 	}
-	stop, err := startSandbox(n, bin, work, &r.Sandbox)
+	stop, err := startSandbox(n.server, bin, work, &r.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -95,10 +95,10 @@ func record(i int) string {
 
 func key(i int) string { return fmt.Sprintf("WXYZ:2026-07-17:SP-%06d", i) }
 
-// startSandbox serves on all of the server's addresses. stop ends it and reads
-// what it counted.
-func startSandbox(n *network, bin, work string, got *linklab.Sandbox) (stop func() error, err error) {
-	cmd := exec.Command("ip", "netns", "exec", n.server, bin, "sandbox", "--listen", "0.0.0.0:"+port, "--scenario", filepath.Join(work, "scenario"))
+// startSandbox serves on all addresses of a namespace. stop ends it and reads what it
+// counted.
+func startSandbox(ns, bin, work string, got *linklab.Sandbox) (stop func() error, err error) {
+	cmd := exec.Command("ip", "netns", "exec", ns, bin, "sandbox", "--listen", "0.0.0.0:"+port, "--scenario", filepath.Join(work, "scenario"))
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package netshape
+package metrics
 
 import (
 	"context"
@@ -11,35 +11,35 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// MetricsHandler answers every request with what read returns, and with 500 and
+// Handler answers every request with what read returns, and with 500 and
 // the error when it fails. read is called by one request at a time.
-func MetricsHandler(read func() ([]byte, error)) http.Handler {
+func Handler(read func() ([]byte, error)) http.Handler {
 	var mu sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
-		metrics, err := read()
+		page, err := read()
 		mu.Unlock()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(metrics) // to a reader who may have gone
+		_, _ = w.Write(page) // to a reader who may have gone
 	})
 }
 
 // maxReaders is how many connections there are at once. More wait for one to end,
-// and take no files that a watch needs.
+// and take no files that the program needs.
 const maxReaders = 32
 
-// ServeMetrics serves /metrics on l by [MetricsHandler] until ctx ends, and closes
-// l. It asks nobody who they are; 32 are connected at once, and ten seconds without
-// a word end a connection. The error is of a listener that broke.
-func ServeMetrics(ctx context.Context, l net.Listener, read func() ([]byte, error)) error {
+// Serve serves /metrics on l by [Handler] until ctx ends, and closes l. The page beside
+// it says who serves. It asks nobody who they are; 32 are connected at once, and ten
+// seconds without a word end a connection. The error is of a listener that broke.
+func Serve(ctx context.Context, l net.Listener, who string, read func() ([]byte, error)) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", MetricsHandler(read))
+	mux.Handle("GET /metrics", Handler(read))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "trafficup netshape: the metrics are at /metrics\n")
+		_, _ = io.WriteString(w, who+": the metrics are at /metrics\n")
 	})
 	srv := &http.Server{
 		Handler: mux, MaxHeaderBytes: 8 << 10,
