@@ -10,12 +10,14 @@ import (
 	"github.com/google/nftables/xt"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 func TestCollisions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `nft -f - <<'E'
+	nstest.Shell(t, l.edge, `nft -f - <<'E'
 table ip vpn {
 	chain pre { type filter hook prerouting priority -150; ct mark set 0x1; }
 	chain high { ct mark set ct mark & 0xffff00ff | 0x0100; }
@@ -42,7 +44,7 @@ E`)
 		"table ip vpn, chain save: writes bits 0xff of the ct mark that are ours",
 	}
 	slices.Sort(want)
-	if got := inside(t, l.edge, func() ([]string, error) { return Collisions(example) }); !slices.Equal(got, want) {
+	if got := nstest.Inside(t, l.edge, func() ([]string, error) { return Collisions(example) }); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	moved := example
@@ -53,7 +55,7 @@ E`)
 		"table ip vpn, chain restore: reads bits 0xf0000 of the ct mark that are ours",
 		"table ip vpn, chain save: writes bits 0xf0000 of the ct mark that are ours",
 	}
-	if got := inside(t, l.edge, func() ([]string, error) { return Collisions(moved) }); !slices.Equal(got, want) {
+	if got := nstest.Inside(t, l.edge, func() ([]string, error) { return Collisions(moved) }); !slices.Equal(got, want) {
 		t.Errorf("mask moved: got  %q\nwant %q", got, want)
 	}
 }

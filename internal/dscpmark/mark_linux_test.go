@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trafficup/internal/nstest"
 )
 
 // alike checks that a flow has at least n packets, all with one DSCP and ECN.
@@ -100,7 +102,7 @@ func TestECNIsLeftAlone(t *testing.T) {
 	apply(t, l.edge, example)
 	for ecn := range 4 {
 		for _, v := range []struct{ network, from, to string }{{"udp4", "10.2.0.1", "10.2.0.2"}, {"udp6", "fd02::1", "fd02::2"}} {
-			inside(t, l.edge, func() (any, error) { return nil, talk(v.network, "["+v.to+"]:7022", ecn) })
+			nstest.Inside(t, l.edge, func() (any, error) { return nil, talk(v.network, "["+v.to+"]:7022", ecn) })
 			alike(t, p, fmt.Sprintf("udp %s > %s:7022", v.from, v.to), 3, 18, uint8(ecn))
 		}
 	}
@@ -121,7 +123,7 @@ func TestServersAnswers(t *testing.T) {
 			if strings.Contains(server, ":") {
 				client = "fd02::2"
 			}
-			inside(t, l.isp, func() (any, error) { return nil, talk(proto, "["+server+"]:7022", 0) })
+			nstest.Inside(t, l.isp, func() (any, error) { return nil, talk(proto, "["+server+"]:7022", 0) })
 			alike(t, p, fmt.Sprintf("%s %s:7022 > %s", proto, server, client), 3, 18, 0)
 		}
 	}
@@ -206,7 +208,7 @@ func TestConnectionFollowsTheTable(t *testing.T) {
 	}
 	for from, addr := range map[string]string{l.edge: "10.2.0.1", l.lan: "10.1.0.2"} {
 		apply(t, l.edge, only("before", 7022))
-		c := inside(t, from, func() (net.Conn, error) { return dial("udp4", "10.2.0.2:7022", 0) })
+		c := nstest.Inside(t, from, func() (net.Conn, error) { return dial("udp4", "10.2.0.2:7022", 0) })
 		defer func() { _ = c.Close() }()
 		for _, step := range []struct {
 			cfg  Config

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 // wanted skips a test that this machine cannot run, and fails it where CI is set.
@@ -54,72 +55,30 @@ func newLab(t *testing.T) lab {
 	l := lab{id + "lan", id + "edge", id + "isp"}
 	for _, ns := range []string{l.lan, l.edge, l.isp} {
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
-		shell(t, "", "ip netns add "+ns+"; ip -n "+ns+" link set lo up")
+		nstest.Shell(t, "", "ip netns add "+ns+"; ip -n "+ns+" link set lo up")
 	}
 	for i, far := range []struct{ ns, dev string }{{l.lan, "lan0"}, {l.isp, "wan0"}} {
 		n := i + 1
-		shell(t, "", fmt.Sprintf("ip -n %[1]s link add %[3]s type veth peer name %[3]s netns %[2]s", l.edge, far.ns, far.dev))
+		nstest.Shell(t, "", fmt.Sprintf("ip -n %[1]s link add %[3]s type veth peer name %[3]s netns %[2]s", l.edge, far.ns, far.dev))
 		for j, ns := range []string{l.edge, far.ns} {
-			shell(t, "", fmt.Sprintf(`ip -n %[1]s addr add 10.%[3]d.0.%[4]d/24 dev %[2]s
+			nstest.Shell(t, "", fmt.Sprintf(`ip -n %[1]s addr add 10.%[3]d.0.%[4]d/24 dev %[2]s
 				ip -n %[1]s addr add fd0%[3]d::%[4]d/64 dev %[2]s nodad
 				ip -n %[1]s link set %[2]s up`, ns, far.dev, n, j+1))
 		}
-		shell(t, "", fmt.Sprintf("ip -n %[1]s route add default via 10.%[2]d.0.1; ip -n %[1]s -6 route add default via fd0%[2]d::1", far.ns, n))
+		nstest.Shell(t, "", fmt.Sprintf("ip -n %[1]s route add default via 10.%[2]d.0.1; ip -n %[1]s -6 route add default via fd0%[2]d::1", far.ns, n))
 	}
-	shell(t, l.edge, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
+	nstest.Shell(t, l.edge, "echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding")
 	return l
-}
-
-// shell runs commands in a namespace and returns what they print.
-func shell(t *testing.T, ns, script string) string {
-	t.Helper()
-	args := []string{"sh", "-ec", script}
-	if ns != "" {
-		args = append([]string{"ip", "netns", "exec", ns}, args...)
-	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return string(out)
-}
-
-// inside runs do in a namespace, on a thread that dies with it.
-func inside[T any](t *testing.T, ns string, do func() (T, error)) T {
-	t.Helper()
-	v, err := tryInside(ns, do)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func tryInside[T any](ns string, do func() (T, error)) (v T, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked
-		var fd *os.File
-		if fd, err = os.Open("/run/netns/" + ns); err != nil {
-			return
-		}
-		defer func() { _ = fd.Close() }()
-		if err = unix.Setns(int(fd.Fd()), unix.CLONE_NEWNET); err == nil {
-			v, err = do()
-		}
-	}()
-	<-done
-	return v, err
 }
 
 func apply(t *testing.T, ns string, cfg Config) {
 	t.Helper()
-	inside(t, ns, func() (any, error) { return nil, Apply(cfg) })
+	nstest.Inside(t, ns, func() (any, error) { return nil, Apply(cfg) })
 }
 
 func readIn(t *testing.T, ns string) State {
 	t.Helper()
-	return inside(t, ns, func() (State, error) { return Read("") })
+	return nstest.Inside(t, ns, func() (State, error) { return Read("") })
 }
 
 // packet is what a tap sees of one.
@@ -139,7 +98,7 @@ type tap struct {
 
 func newTap(t *testing.T, ns, dev string) *tap {
 	p := &tap{packets: make(chan packet, 1<<16), kept: map[string][]packet{}}
-	p.fd = inside(t, ns, func() (int, error) {
+	p.fd = nstest.Inside(t, ns, func() (int, error) {
 		link, err := net.InterfaceByName(dev)
 		if err != nil {
 			return 0, err
@@ -258,8 +217,8 @@ func sum(b []byte) uint32 {
 // echo answers on a port, over IPv4 and IPv6, TCP and UDP, until the test ends.
 func echo(t *testing.T, ns string, port int) {
 	addr := fmt.Sprintf(":%d", port)
-	l := inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", addr) })
-	u := inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("udp", addr) })
+	l := nstest.Inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", addr) })
+	u := nstest.Inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("udp", addr) })
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -340,7 +299,7 @@ func talk(network, addr string, ecn int) error {
 // cgroup, to do what TestMain knows under the name; it returns what it prints.
 func helper(t *testing.T, ns string, attr *syscall.SysProcAttr, args ...string) string {
 	t.Helper()
-	out, err := tryInside(ns, func() ([]byte, error) {
+	out, err := nstest.TryInside(ns, func() ([]byte, error) {
 		cmd := exec.Command("/proc/self/exe") // a path that another user can walk
 		cmd.Env = append(os.Environ(), "DSCPMARK_HELPER="+strings.Join(args, " "))
 		cmd.SysProcAttr = attr

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/nftables/xt"
+
+	"trafficup/internal/nstest"
 )
 
 // Who changes the marks of packets is found by what its rules do, in the kernel's own
@@ -13,7 +15,7 @@ import (
 func TestPackets(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `nft -f - <<'E'
+	nstest.Shell(t, l.edge, `nft -f - <<'E'
 table ip vpn {
 	chain pre { type filter hook prerouting priority -150; tcp dport 22 meta mark set 0x1; }
 	chain high { meta mark set meta mark & 0xffff00ff | 0x0100; }
@@ -36,7 +38,7 @@ E`)
 		{"table inet out, chain route", 0x10, ^uint32(0x10), true},
 		{"table inet out, chain called", 0, ^uint32(0xff), true},
 	}
-	got := inside(t, l.edge, func() ([]Touch, error) { touches, _, err := Packets(); return touches, err })
+	got := nstest.Inside(t, l.edge, func() ([]Touch, error) { touches, _, err := Packets(); return touches, err })
 	for _, w := range want {
 		if !slices.Contains(got, w) {
 			t.Errorf("not found: %+v", w)

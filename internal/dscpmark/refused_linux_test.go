@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"trafficup/internal/nstest"
 )
 
 // As many uplinks as are taken can be read back, by who comes anew, too; one more
@@ -21,7 +23,7 @@ func TestManyUplinks(t *testing.T) {
 		cfg.Interfaces = append(cfg.Interfaces, fmt.Sprintf("uplink_number%02d", i))
 	}
 	apply(t, l.edge, cfg)
-	s := inside(t, l.edge, func() (State, error) { return Read(cfg.Table) })
+	s := nstest.Inside(t, l.edge, func() (State, error) { return Read(cfg.Table) })
 	if want, err := Fingerprint(cfg); err != nil || s.Fingerprint != want {
 		t.Errorf("%v, %s", err, s.Damage)
 	}
@@ -65,7 +67,7 @@ func TestOwnedTable(t *testing.T) {
 	for what, do := range map[string]func() error{
 		"apply": func() error { return Apply(example) }, "check": func() error { return Check(example) }, "delete": func() error { return Delete("") },
 	} {
-		if _, err := tryInside(l.edge, func() (any, error) { return nil, do() }); !errors.Is(err, ErrOwned) || errors.Is(err, ErrPermission) {
+		if _, err := nstest.TryInside(l.edge, func() (any, error) { return nil, do() }); !errors.Is(err, ErrOwned) || errors.Is(err, ErrPermission) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/nftables/expr"
+
+	"trafficup/internal/nstest"
 )
 
 // golden is the bytecode of some rules as nft --debug=netlink prints it. The
@@ -234,8 +236,8 @@ func TestScriptIsWhatApplyDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shell(t, l.lan, "nft -f - <<'E'\n"+script+"E")
-		shell(t, l.edge, "nft -s list ruleset | ip netns exec "+l.isp+" nft -f -")
+		nstest.Shell(t, l.lan, "nft -f - <<'E'\n"+script+"E")
+		nstest.Shell(t, l.edge, "nft -s list ruleset | ip netns exec "+l.isp+" nft -f -")
 		want := bytecode(t, l.edge)
 		if got := bytecode(t, l.lan); got != want {
 			t.Errorf("%d: the script makes\n%s\nApply makes\n%s", i, got, want)
@@ -243,7 +245,7 @@ func TestScriptIsWhatApplyDoes(t *testing.T) {
 		if got := bytecode(t, l.isp); got != want {
 			t.Errorf("%d: saved and loaded\n%s\nbefore\n%s", i, got, want)
 		}
-		if got := inside(t, l.lan, func() (State, error) { return Read("") }); got.Fingerprint == "" {
+		if got := nstest.Inside(t, l.lan, func() (State, error) { return Read("") }); got.Fingerprint == "" {
 			t.Errorf("%d: the script's table reads as damaged: %s", i, got.Damage)
 		}
 	}
@@ -253,7 +255,7 @@ var volatile = regexp.MustCompile(`(?m)^(inet trafficup \w+) .*$|( set __set)\d+
 
 // bytecode lists the table's rules without handles and numbers of sets.
 func bytecode(t *testing.T, ns string) string {
-	text := shell(t, ns, "nft --debug=netlink list table inet trafficup")
+	text := nstest.Shell(t, ns, "nft --debug=netlink list table inet trafficup")
 	_, text, ok := strings.Cut(text, "inet trafficup classify_out") // behind the sets
 	if !ok {
 		t.Fatal(text)

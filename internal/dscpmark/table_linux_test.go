@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trafficup/internal/nstest"
 )
 
 // foreign is what others may have, with counters that stand still in the lab.
@@ -26,19 +28,19 @@ E`
 func TestDeleteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, foreign)
-	before := shell(t, l.edge, "nft -a list ruleset")
+	nstest.Shell(t, l.edge, foreign)
+	before := nstest.Shell(t, l.edge, "nft -a list ruleset")
 	other := example
 	other.Classes = slices.Clone(example.Classes[:2])
 	apply(t, l.edge, example)
 	apply(t, l.edge, other)
-	if during := shell(t, l.edge, "nft -a list ruleset"); !strings.HasPrefix(during, before) || during == before {
+	if during := nstest.Shell(t, l.edge, "nft -a list ruleset"); !strings.HasPrefix(during, before) || during == before {
 		t.Errorf("with the table:\n%s\nbefore:\n%s", during, before)
 	}
 	for range 2 { // the second time there is none
-		inside(t, l.edge, func() (any, error) { return nil, Delete("") })
+		nstest.Inside(t, l.edge, func() (any, error) { return nil, Delete("") })
 	}
-	if after := shell(t, l.edge, "nft -a list ruleset"); after != before {
+	if after := nstest.Shell(t, l.edge, "nft -a list ruleset"); after != before {
 		t.Errorf("after:\n%s\nbefore:\n%s", after, before)
 	}
 	if s := readIn(t, l.edge); s.Present || s.Damage != "" || len(s.Rules) > 0 {
@@ -52,14 +54,14 @@ func TestApplyAgainDoesNothing(t *testing.T) {
 	echo(t, l.isp, 7022)
 	apply(t, l.edge, example)
 	// Handles are given out anew with each transaction that makes a rule.
-	handles := shell(t, l.edge, "nft -a -s list ruleset")
+	handles := nstest.Shell(t, l.edge, "nft -a -s list ruleset")
 	shuffled := example
 	shuffled.Interfaces = []string{"wan0", "wan1", "wan0"}
 	shuffled.Mask, shuffled.Table = 0xff, "trafficup"
 	was := readIn(t, l.edge).Rules
 	for i := range 100 {
 		if i%25 == 0 {
-			inside(t, l.edge, func() (any, error) { return nil, talk("udp", "10.2.0.2:7022", 0) })
+			nstest.Inside(t, l.edge, func() (any, error) { return nil, talk("udp", "10.2.0.2:7022", 0) })
 		}
 		apply(t, l.edge, []Config{example, shuffled}[i%2])
 		is := readIn(t, l.edge).Rules
@@ -70,7 +72,7 @@ func TestApplyAgainDoesNothing(t *testing.T) {
 		}
 		was = is
 	}
-	if got := shell(t, l.edge, "nft -a -s list ruleset"); got != handles {
+	if got := nstest.Shell(t, l.edge, "nft -a -s list ruleset"); got != handles {
 		t.Errorf("the table was made anew:\n%s\nbefore:\n%s", got, handles)
 	}
 	if was[2].Packets != 12 {
@@ -81,28 +83,28 @@ func TestApplyAgainDoesNothing(t *testing.T) {
 func TestCheckChangesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, foreign)
-	before := shell(t, l.edge, "nft -a list ruleset")
+	nstest.Shell(t, l.edge, foreign)
+	before := nstest.Shell(t, l.edge, "nft -a list ruleset")
 	check := func(cfg Config) error {
-		_, err := tryInside(l.edge, func() (any, error) { return nil, Check(cfg) })
+		_, err := nstest.TryInside(l.edge, func() (any, error) { return nil, Check(cfg) })
 		return err
 	}
 	if err := check(example); err != nil {
 		t.Error(err)
 	}
-	if after := shell(t, l.edge, "nft -a list ruleset"); after != before {
+	if after := nstest.Shell(t, l.edge, "nft -a list ruleset"); after != before {
 		t.Errorf("after:\n%s\nbefore:\n%s", after, before)
 	}
 	apply(t, l.edge, example)
 	echo(t, l.isp, 7022)
-	inside(t, l.edge, func() (any, error) { return nil, talk("udp", "10.2.0.2:7022", 0) })
-	before = shell(t, l.edge, "nft -a list ruleset")
+	nstest.Inside(t, l.edge, func() (any, error) { return nil, talk("udp", "10.2.0.2:7022", 0) })
+	before = nstest.Shell(t, l.edge, "nft -a list ruleset")
 	other := example
 	other.Classes = other.Classes[:1]
 	if err := check(other); err != nil {
 		t.Error(err)
 	}
-	if after := shell(t, l.edge, "nft -a list ruleset"); after != before {
+	if after := nstest.Shell(t, l.edge, "nft -a list ruleset"); after != before {
 		t.Errorf("with a table, after:\n%s\nbefore:\n%s", after, before)
 	}
 	other.Classes = nil
@@ -120,7 +122,7 @@ func TestDriftIsSeenAndRepaired(t *testing.T) {
 	}
 	handle := regexp.MustCompile(`# handle (\d+)`)
 	ruleHandle := func(text string) string {
-		for line := range strings.Lines(shell(t, l.edge, "nft -a list table inet trafficup")) {
+		for line := range strings.Lines(nstest.Shell(t, l.edge, "nft -a list table inet trafficup")) {
 			if strings.Contains(line, text) {
 				return handle.FindStringSubmatch(line)[1]
 			}
@@ -145,7 +147,7 @@ func TestDriftIsSeenAndRepaired(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			apply(t, l.edge, example)
-			shell(t, l.edge, strings.NewReplacer("RULE", ruleHandle("interactive 0x2 4/23"), "LAST", ruleHandle("own 0x4 23/23")).Replace(c.do))
+			nstest.Shell(t, l.edge, strings.NewReplacer("RULE", ruleHandle("interactive 0x2 4/23"), "LAST", ruleHandle("own 0x4 23/23")).Replace(c.do))
 			got := readIn(t, l.edge)
 			if c.damage == "absent" {
 				if got.Present || got.Fingerprint != "" {
@@ -166,11 +168,11 @@ func TestDriftIsSeenAndRepaired(t *testing.T) {
 func TestForeignTableOfOurName(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `nft 'table inet trafficup { chain classify_out { type filter hook input priority 7; policy drop; tcp dport 22 accept; }
+	nstest.Shell(t, l.edge, `nft 'table inet trafficup { chain classify_out { type filter hook input priority 7; policy drop; tcp dport 22 accept; }
 		set s { type ipv4_addr; }
 		}'`)
 	apply(t, l.edge, example)
-	if s := shell(t, l.edge, "nft list ruleset"); strings.Contains(s, "drop") || strings.Contains(s, "set s") {
+	if s := nstest.Shell(t, l.edge, "nft list ruleset"); strings.Contains(s, "drop") || strings.Contains(s, "set s") {
 		t.Error(s)
 	}
 }
@@ -196,7 +198,7 @@ func TestSwapUnderTraffic(t *testing.T) {
 	for _, from := range []string{l.edge, l.lan} {
 		for _, network := range []string{"tcp4", "tcp6", "udp4", "udp6"} {
 			to := map[byte]string{'4': "10.2.0.2:7022", '6': "[fd02::2]:7022"}[network[3]]
-			c := inside(t, from, func() (net.Conn, error) { return dial(network, to, 0) })
+			c := nstest.Inside(t, from, func() (net.Conn, error) { return dial(network, to, 0) })
 			talkers.Go(func() {
 				defer func() { _ = c.Close() }()
 				if n, err := chatter(c, stop); err != nil {
@@ -205,7 +207,7 @@ func TestSwapUnderTraffic(t *testing.T) {
 			})
 		}
 	}
-	swaps := inside(t, l.edge, func() (n int, err error) {
+	swaps := nstest.Inside(t, l.edge, func() (n int, err error) {
 		defer close(stop)
 		for ; err == nil && n < 40; n++ {
 			err = Apply([]Config{second, first}[n%2])
@@ -269,8 +271,8 @@ func chatter(c net.Conn, stop chan struct{}) (n int, err error) {
 func TestUnprivileged(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, foreign)
-	before := shell(t, l.edge, "nft -a list ruleset")
+	nstest.Shell(t, l.edge, foreign)
+	before := nstest.Shell(t, l.edge, "nft -a list ruleset")
 	for name, attr := range map[string]*syscall.SysProcAttr{
 		"nobody":                        {Credential: &syscall.Credential{Uid: 65534, Gid: 65534}},
 		"root of another namespace":     {Cloneflags: syscall.CLONE_NEWUSER, UidMappings: []syscall.SysProcIDMap{{HostID: 0, Size: 1}}},
@@ -280,7 +282,7 @@ func TestUnprivileged(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if after := shell(t, l.edge, "nft -a list ruleset"); after != before {
+	if after := nstest.Shell(t, l.edge, "nft -a list ruleset"); after != before {
 		t.Errorf("after:\n%s\nbefore:\n%s", after, before)
 	}
 }
@@ -312,7 +314,7 @@ func TestMarksStay(t *testing.T) {
 	apply(t, l.edge, example)
 	other := example
 	other.Classes = []Class{{Name: "new", DSCP: 40, Match: Match{Ports: []uint16{7999}}}, example.Classes[3], example.Classes[1]}
-	shell(t, l.edge, "nft flush chain inet trafficup classify_out")
+	nstest.Shell(t, l.edge, "nft flush chain inet trafficup classify_out")
 	apply(t, l.edge, other)
 	for _, r := range readIn(t, l.edge).Rules {
 		if want := map[string]uint32{"": 0, "new": 5, "own": 4, "interactive": 2}[r.Class]; r.Mark != want {

@@ -1,6 +1,10 @@
 package probe
 
-import "testing"
+import (
+	"testing"
+
+	"trafficup/internal/nstest"
+)
 
 // Without rules a probe is bound to its interface: it leaves by that, with main's
 // default by it, whichever is in use, and by no other. Where main has no such
@@ -8,8 +12,8 @@ import "testing"
 func TestBoundToItsDevice(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.isp0, "sysctl -qw net.ipv4.conf.wan.proxy_arp=1")
-	shell(t, l.edge, "sysctl -qw net.ipv4.conf.all.rp_filter=2; "+both("ip $f rule flush; ip $f rule add pref 32766 lookup main"))
+	nstest.Shell(t, l.isp0, "sysctl -qw net.ipv4.conf.wan.proxy_arp=1")
+	nstest.Shell(t, l.edge, "sysctl -qw net.ipv4.conf.all.rp_filter=2; "+both("ip $f rule flush; ip $f rule add pref 32766 lookup main"))
 	taps := [2]*tap{newTap(t, l.edge, "wan0"), newTap(t, l.edge, "wan1")}
 	bound := func(i int) Binding {
 		b := l.uplinks[i]
@@ -17,7 +21,7 @@ func TestBoundToItsDevice(t *testing.T) {
 		return b
 	}
 	for _, inUse := range []string{"1", "2"} {
-		shell(t, l.edge, "ip route add default via 10.0."+inUse+".1 metric 5; ip -6 route add default via fd0"+inUse+"::1 metric 5")
+		nstest.Shell(t, l.edge, "ip route add default via 10.0."+inUse+".1 metric 5; ip -6 route add default via fd0"+inUse+"::1 metric 5")
 		for i := range l.uplinks {
 			for _, to := range targets {
 				taps[1-i].seen()
@@ -31,9 +35,9 @@ func TestBoundToItsDevice(t *testing.T) {
 				}
 			}
 		}
-		shell(t, l.edge, both("ip $f route del default metric 5"))
+		nstest.Shell(t, l.edge, both("ip $f route del default metric 5"))
 	}
-	shell(t, l.edge, both("ip $f route del default dev wan0"))
+	nstest.Shell(t, l.edge, both("ip $f route del default dev wan0"))
 	for _, p := range taps {
 		p.seen()
 	}

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,8 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 // wanted skips a test that this machine cannot run, and fails it where CI is set.
@@ -85,11 +86,11 @@ func newLab(t *testing.T) *lab {
 	l := &lab{edge: id + "edge", isp0: id + "isp0", isp1: id + "isp1"}
 	for _, ns := range []string{l.edge, l.isp0, l.isp1} {
 		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
-		shell(t, "", "ip netns add "+ns+"; ip -n "+ns+" link set lo up")
+		nstest.Shell(t, "", "ip netns add "+ns+"; ip -n "+ns+" link set lo up")
 	}
 	for i, isp := range []string{l.isp0, l.isp1} {
 		n := i + 1
-		shell(t, "", fmt.Sprintf(`ip -n %[1]s link add wan%[4]d type veth peer name wan netns %[2]s
+		nstest.Shell(t, "", fmt.Sprintf(`ip -n %[1]s link add wan%[4]d type veth peer name wan netns %[2]s
 			ip -n %[1]s addr add 10.0.%[3]d.2/24 dev wan%[4]d
 			ip -n %[1]s addr add fd0%[3]d::2/64 dev wan%[4]d nodad
 			ip -n %[1]s link set wan%[4]d up
@@ -105,7 +106,7 @@ func newLab(t *testing.T) *lab {
 			Source4: netip.AddrFrom4([4]byte{10, 0, byte(n), 2}), Source6: netip.MustParseAddr(fmt.Sprintf("fd0%d::2", n)),
 		}
 	}
-	shell(t, l.edge, layout)
+	nstest.Shell(t, l.edge, layout)
 	l.use(t, 1)
 	return l
 }
@@ -113,11 +114,11 @@ func newLab(t *testing.T) *lab {
 // use makes an uplink the one in use: all others are probed at a standby.
 func (l *lab) use(t *testing.T, i int) {
 	t.Helper()
-	shell(t, l.edge, fmt.Sprintf("ip route replace default via 10.0.%[1]d.1 table 8710; ip -6 route replace default via fd0%[1]d::1 dev wan%[2]d table 8710", i+1, i))
+	nstest.Shell(t, l.edge, fmt.Sprintf("ip route replace default via 10.0.%[1]d.1 table 8710; ip -6 route replace default via fd0%[1]d::1 dev wan%[2]d table 8710", i+1, i))
 }
 
 func index(t *testing.T, ns, dev string) int {
-	return inside(t, ns, func() (int, error) {
+	return nstest.Inside(t, ns, func() (int, error) {
 		i, err := net.InterfaceByName(dev)
 		if err != nil {
 			return 0, err
@@ -163,10 +164,10 @@ func serve(t *testing.T, ns string) {
 	t.Cleanup(func() { _ = web.Close(); all.Wait() }) // the last of the cleanups here
 	for _, host := range []string{"9.9.9.9", "2001:db8:9::9"} {
 		listen := func(port string) net.Listener {
-			return inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, port)) })
+			return nstest.Inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", net.JoinHostPort(host, port)) })
 		}
 		pages, bare := listen("80"), listen("443")
-		names := inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("udp", net.JoinHostPort(host, "53")) })
+		names := nstest.Inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("udp", net.JoinHostPort(host, "53")) })
 		all.Go(func() { _ = web.Serve(pages) })
 		all.Go(func() {
 			for c, err := bare.Accept(); err == nil; c, err = bare.Accept() {
@@ -217,48 +218,10 @@ func resolve(c net.PacketConn, before func()) {
 	}
 }
 
-// shell runs commands in a namespace and returns what they print.
-func shell(t *testing.T, ns, script string) string {
-	t.Helper()
-	args := []string{"sh", "-ec", script}
-	if ns != "" {
-		args = append([]string{"ip", "netns", "exec", ns}, args...)
-	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return string(out)
-}
-
-// inside runs do in a namespace, on a thread that dies with it.
-func inside[T any](t *testing.T, ns string, do func() (T, error)) (v T) {
-	t.Helper()
-	var err error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked
-		var fd *os.File
-		if fd, err = os.Open("/run/netns/" + ns); err != nil {
-			return
-		}
-		defer func() { _ = fd.Close() }()
-		if err = unix.Setns(int(fd.Fd()), unix.CLONE_NEWNET); err == nil {
-			v, err = do()
-		}
-	}()
-	<-done
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 // probe probes in a namespace.
 func (l *lab) probe(t *testing.T, p Prober, b Binding, to Target) Result {
 	t.Helper()
-	return inside(t, l.edge, func() (Result, error) { return p.Probe(context.Background(), b, to), nil })
+	return nstest.Inside(t, l.edge, func() (Result, error) { return p.Probe(context.Background(), b, to), nil })
 }
 
 // patient is for answers that have to come, impatient for those that do not.
@@ -292,7 +255,7 @@ type tap struct {
 const marker = 0x88b5
 
 func newTap(t *testing.T, ns, dev string) *tap {
-	p := inside(t, ns, func() (*tap, error) {
+	p := nstest.Inside(t, ns, func() (*tap, error) {
 		p := &tap{packets: make(chan packet, 1<<16)}
 		link, err := net.InterfaceByName(dev)
 		if err != nil {

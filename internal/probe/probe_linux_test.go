@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"trafficup/internal/nstest"
 )
 
 // An uplink is probed whichever is in use, whatever its kind of NAT and the target,
@@ -22,7 +24,7 @@ func TestProbesLeaveByTheirUplink(t *testing.T) {
 	l := newLab(t)
 	taps := [2]*tap{newTap(t, l.edge, "wan0"), newTap(t, l.edge, "wan1")}
 	for _, nat := range []string{"oifname wan* masquerade", "oifname wan0 snat ip to 10.0.1.2; add rule inet nat post oifname wan1 snat ip to 10.0.2.2"} {
-		shell(t, l.edge, "nft 'flush ruleset; add table inet nat; add chain inet nat post { type nat hook postrouting priority srcnat; }; add rule inet nat post "+nat+"'")
+		nstest.Shell(t, l.edge, "nft 'flush ruleset; add table inet nat; add chain inet nat post { type nat hook postrouting priority srcnat; }; add rule inet nat post "+nat+"'")
 		for inUse := range l.uplinks {
 			l.use(t, inUse)
 			for i, b := range l.uplinks {
@@ -93,7 +95,7 @@ func TestOtherMarksAndOptions(t *testing.T) {
 	l := newLab(t)
 	p := newTap(t, l.edge, "wan0")
 	for _, script := range []string{"", "sysctl -qw net.ipv4.tcp_timestamps=0", "sysctl -qw net.ipv4.tcp_timestamps=0 net.ipv4.tcp_sack=0 net.ipv4.tcp_window_scaling=0"} {
-		shell(t, l.isp0, script)
+		nstest.Shell(t, l.isp0, script)
 		for _, point := range []int{-1, 10} {
 			b := l.uplinks[0]
 			b.DSCP = point
@@ -113,7 +115,7 @@ func TestOtherMarksAndOptions(t *testing.T) {
 func TestLostSYN(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.isp0, "nft 'add table inet f; add chain inet f in { type filter hook input priority 0; }; add rule inet f in tcp flags syn limit rate 1/hour burst 1 packets drop'")
+	nstest.Shell(t, l.isp0, "nft 'add table inet f; add chain inet f in { type filter hook input priority 0; }; add rule inet f in tcp flags syn limit rate 1/hour burst 1 packets drop'")
 	p := newTap(t, l.edge, "wan0")
 	r := l.probe(t, patient, l.uplinks[0], targets[1])
 	if !r.OK || r.RTT < time.Second {
@@ -158,7 +160,7 @@ func TestNothingIsSentWithoutAWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			shell(t, l.edge, c.script)
+			nstest.Shell(t, l.edge, c.script)
 			b := l.uplinks[0]
 			if c.change != nil {
 				c.change(&b)
@@ -190,12 +192,12 @@ func TestNothingIsSentWithoutAWay(t *testing.T) {
 func TestWhatTheLookAtTheWayIsFor(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.isp0, "sysctl -qw net.ipv4.conf.wan.proxy_arp=1")
-	shell(t, l.edge, "nft 'add table ip nat; add chain ip nat post { type nat hook postrouting priority srcnat; }; add rule ip nat post oifname wan1 masquerade'")
+	nstest.Shell(t, l.isp0, "sysctl -qw net.ipv4.conf.wan.proxy_arp=1")
+	nstest.Shell(t, l.edge, "nft 'add table ip nat; add chain ip nat post { type nat hook postrouting priority srcnat; }; add rule ip nat post oifname wan1 masquerade'")
 	taps := [2]*tap{newTap(t, l.edge, "wan0"), newTap(t, l.edge, "wan1")}
 	for i, script := range []string{"ip route flush table 8711; ip route add default dev wan0 table 8711", "ip route flush table 8711; ip link set wan0 down; ip addr add 10.0.1.2/32 dev lo"} {
-		shell(t, l.edge, script)
-		err := inside(t, l.edge, func() (error, error) {
+		nstest.Shell(t, l.edge, script)
+		err := nstest.Inside(t, l.edge, func() (error, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
 			_, err := ask(ctx, l.uplinks[0], targets[0])
@@ -222,7 +224,7 @@ func TestWhatTheLookAtTheWayIsFor(t *testing.T) {
 func TestPointToPoint(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `ip tuntap add dev ppp0 mode tun; ip addr add 10.0.3.2 peer 10.0.3.1 dev ppp0; ip link set ppp0 up; ip route add default dev ppp0 table 8713
+	nstest.Shell(t, l.edge, `ip tuntap add dev ppp0 mode tun; ip addr add 10.0.3.2 peer 10.0.3.1 dev ppp0; ip link set ppp0 up; ip route add default dev ppp0 table 8713
 		ip rule add pref 20997 fwmark 0x300/0x300 lookup 8713
 		ip addr add 10.0.4.2 peer 10.0.4.1/32 dev wan0; ip route replace default dev wan0 table 8711; ip route replace 10.0.4.1 dev wan0 table 8711`)
 	ppp := Binding{Interface: "ppp0", Mark: 0x300, Mask: 0x300, Source4: netip.MustParseAddr("10.0.3.2")}
@@ -233,7 +235,7 @@ func TestPointToPoint(t *testing.T) {
 		dst  string
 		want error
 	}{{ppp, "9.9.9.9", nil}, {far, "10.0.4.1", nil}, {far, "9.9.9.9", ErrNoRoute}} {
-		err := inside(t, l.edge, func() (error, error) {
+		err := nstest.Inside(t, l.edge, func() (error, error) {
 			r, err := c.b.Route(context.Background(), netip.MustParseAddr(c.dst))
 			if err == nil && r.Gateway.IsValid() {
 				err = fmt.Errorf("a gateway: %v", r)
@@ -249,9 +251,9 @@ func TestPointToPoint(t *testing.T) {
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "ip route flush table 8712; ip route add 0.0.0.0/0 via inet6 fd02::1 dev wan1 table 8712")
+	nstest.Shell(t, l.edge, "ip route flush table 8712; ip route add 0.0.0.0/0 via inet6 fd02::1 dev wan1 table 8712")
 	for i, want := range []Route{{l.uplinks[0].Index, netip.MustParseAddr("10.0.1.1")}, {l.uplinks[1].Index, netip.MustParseAddr("fd02::1")}} {
-		got := inside(t, l.edge, func() (Route, error) { return l.uplinks[i].Route(context.Background(), netip.MustParseAddr("9.9.9.9")) })
+		got := nstest.Inside(t, l.edge, func() (Route, error) { return l.uplinks[i].Route(context.Background(), netip.MustParseAddr("9.9.9.9")) })
 		if got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
@@ -299,7 +301,7 @@ func TestFaults(t *testing.T) {
 		{name: "own firewall", edge: outbound + "oifname wan0 drop", bad: []Target{icmp, dns, icmp6, dns6}, want: NoRights},
 	} {
 		for ns, rules := range map[string]string{l.isp0: c.isp, l.edge: c.edge} {
-			shell(t, ns, "nft 'flush ruleset; "+rules+"'")
+			nstest.Shell(t, ns, "nft 'flush ruleset; "+rules+"'")
 		}
 		for _, to := range c.bad {
 			prober := impatient
@@ -327,7 +329,7 @@ func TestFaults(t *testing.T) {
 func TestLate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.isp0, "sysctl -qw net.ipv4.icmp_echo_ignore_all=1")
+	nstest.Shell(t, l.isp0, "sysctl -qw net.ipv4.icmp_echo_ignore_all=1")
 	slowEcho(t, l.isp0)
 	late := func(to Target) {
 		r := l.probe(t, Prober{Timeout: slow / 2}, l.uplinks[0], to)
@@ -343,15 +345,15 @@ func TestLate(t *testing.T) {
 		all.Go(func() { late(to) })
 	}
 	all.Wait()
-	shell(t, l.edge, "sysctl -qw net.ipv4.ping_group_range='0 2147483647'") // by a ping socket, to which all addresses answer
+	nstest.Shell(t, l.edge, "sysctl -qw net.ipv4.ping_group_range='0 2147483647'") // by a ping socket, to which all addresses answer
 	late(targets[0])
 }
 
 // slowEcho answers echo requests in the kernel's place, late; before that it sends
 // an answer to another question, and one from elsewhere.
 func slowEcho(t *testing.T, ns string) {
-	c := inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("ip4:icmp", "9.9.9.9") })
-	elsewhere := inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("ip4:icmp", "10.0.1.1") })
+	c := nstest.Inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("ip4:icmp", "9.9.9.9") })
+	elsewhere := nstest.Inside(t, ns, func() (net.PacketConn, error) { return net.ListenPacket("ip4:icmp", "10.0.1.1") })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -387,8 +389,8 @@ func slowEcho(t *testing.T, ns string) {
 func TestWayIsProvedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.wan0.rp_filter=0") // which else would drop the answer
-	c := inside(t, l.isp0, func() (net.PacketConn, error) { return net.ListenPacket("udp", "9.9.9.9:5353") })
+	nstest.Shell(t, l.edge, "sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.wan0.rp_filter=0") // which else would drop the answer
+	c := nstest.Inside(t, l.isp0, func() (net.PacketConn, error) { return net.ListenPacket("udp", "9.9.9.9:5353") })
 	var all sync.WaitGroup
 	all.Go(func() {
 		resolve(c, func() { _ = exec.Command("ip", "-n", l.edge, "route", "flush", "table", "8711").Run() })
@@ -408,13 +410,13 @@ func TestAddressChanges(t *testing.T) {
 	if r := l.probe(t, patient, b, targets[0]); !r.OK {
 		t.Fatalf("%+v", r)
 	}
-	shell(t, l.edge, `ip addr del 10.0.1.2/24 dev wan0; ip addr add 10.0.1.3/24 dev wan0; ip rule add pref 21003 from 10.0.1.3 lookup 8711
+	nstest.Shell(t, l.edge, `ip addr del 10.0.1.2/24 dev wan0; ip addr add 10.0.1.3/24 dev wan0; ip rule add pref 21003 from 10.0.1.3 lookup 8711
 		ip route replace 10.0.1.0/24 dev wan0 table 8711; ip route replace default via 10.0.1.1 dev wan0 table 8711`)
 	if r := l.probe(t, patient, b, targets[0]); r.Fault != NoSource {
 		t.Errorf("%+v", r)
 	}
 	for _, to := range targets[:4] { // also when it changes after the look at the way
-		err := inside(t, l.edge, func() (error, error) {
+		err := nstest.Inside(t, l.edge, func() (error, error) {
 			_, err := ask(context.Background(), b, to)
 			return err, nil
 		})
@@ -433,7 +435,7 @@ func TestCancelled(t *testing.T) {
 	l := newLab(t)
 	to := parsed(TargetSpec{DNS: "9.9.9.9", Name: "slow.example.org"})
 	for _, after := range []time.Duration{0, slow / 3} {
-		r := inside(t, l.edge, func() (Result, error) {
+		r := nstest.Inside(t, l.edge, func() (Result, error) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(after, cancel)
 			if after == 0 {
@@ -445,7 +447,7 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("after %v: %+v", after, r)
 		}
 	}
-	r := inside(t, l.edge, func() (Result, error) {
+	r := nstest.Inside(t, l.edge, func() (Result, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), slow/3)
 		defer cancel()
 		return patient.Probe(ctx, l.uplinks[0], to), nil
@@ -461,7 +463,7 @@ func TestRights(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	asOther := func() []string {
-		out := inside(t, l.edge, func() ([]byte, error) {
+		out := nstest.Inside(t, l.edge, func() ([]byte, error) {
 			cmd := exec.Command("/proc/self/exe") // a path that another user can walk
 			cmd.Env = append(os.Environ(), "PROBE_HELPER=1")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -481,7 +483,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	check(asOther(), "no-rights", "no-rights", "no-rights", "no-rights", "no-rights icmp 9.9.9.9 by wan0: no rights: to ping needs CAP_NET_RAW, or the group in net.ipv4.ping_group_range")
-	shell(t, l.edge, "sysctl -qw net.ipv4.ping_group_range='0 2147483647'")
+	nstest.Shell(t, l.edge, "sysctl -qw net.ipv4.ping_group_range='0 2147483647'")
 	check(asOther(), "no-rights", "no-rights", "no-rights", "no-rights", "none")
 	p := newTap(t, l.edge, "wan0")
 	for _, to := range []Target{targets[0], targets[5]} { // by ping sockets now

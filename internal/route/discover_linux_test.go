@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 const noAddress = "ip addr flush dev wan0 scope global; ip route flush dev wan0; "
@@ -79,8 +81,8 @@ func TestOddLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			shell(t, l.edge, c.do)
-			shell(t, l.isp0, c.isp)
+			nstest.Shell(t, l.edge, c.do)
+			nstest.Shell(t, l.isp0, c.isp)
 			d := Default().Discover(l.observe(t), "wan0")
 			var want netip.Addr
 			if c.source != "" {
@@ -112,12 +114,12 @@ func TestOddLinks(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `ip route replace default via 10.10.0.1 dev wan0 proto dhcp metric 100 mtu 1400 advmss 1300 hoplimit 60 initcwnd 20
+	nstest.Shell(t, l.edge, `ip route replace default via 10.10.0.1 dev wan0 proto dhcp metric 100 mtu 1400 advmss 1300 hoplimit 60 initcwnd 20
 		ip -6 route replace default via fd10::1 dev wan0 proto ra metric 1024 mtu 1380 hoplimit 61`)
 	l.reach(t, "a")
 	has := func(table int, want string) {
 		t.Helper()
-		if got := shell(t, l.edge, fmt.Sprintf("ip route show table %d default; ip -6 route show table %[1]d default", table)); !strings.Contains(got, want) {
+		if got := nstest.Shell(t, l.edge, fmt.Sprintf("ip route show table %d default; ip -6 route show table %[1]d default", table)); !strings.Contains(got, want) {
 			t.Errorf("table %d is\n%swithout %s", table, got, want)
 		}
 	}
@@ -126,7 +128,7 @@ func TestMetrics(t *testing.T) {
 			has(table, want)
 		}
 	}
-	shell(t, l.edge, "ip route replace default via 10.10.0.1 dev wan0 proto dhcp metric 100 mtu 1300")
+	nstest.Shell(t, l.edge, "ip route replace default via 10.10.0.1 dev wan0 proto dhcp metric 100 mtu 1300")
 	if steps := l.reach(t, "a"); len(steps) != 2 {
 		t.Errorf("another MTU takes %d steps: %v", len(steps), steps)
 	}
@@ -138,7 +140,7 @@ func TestMetrics(t *testing.T) {
 func TestNoCarrier(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.isp0, "ip link set wan0 down")
+	nstest.Shell(t, l.isp0, "ip link set wan0 down")
 	var d Discovery
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) { // the flags follow a little later
 		if d = Default().Discover(l.observe(t), "wan0"); !d.Carrier || time.Now().After(end) {
@@ -159,7 +161,7 @@ func TestNoCarrier(t *testing.T) {
 func TestAdvertisedDefault(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `echo 1 >/proc/sys/net/ipv6/route/gc_interval; ip -6 route del default dev wan0
+	nstest.Shell(t, l.edge, `echo 1 >/proc/sys/net/ipv6/route/gc_interval; ip -6 route del default dev wan0
 		ip -6 route add default via fd10::1 dev wan0 proto ra metric 512 expires 2`)
 	if d := Default().Discover(l.observe(t), "wan0"); d.Gateway6 != netip.MustParseAddr("fd10::1") || d.Err6 != nil {
 		t.Fatalf("discovered is %+v", d)
@@ -182,10 +184,10 @@ func TestAdvertisedDefault(t *testing.T) {
 func TestPointToPoint(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "ip tuntap add dev tun0 mode tun")
-	tun := inside(t, l.edge, func() (*os.File, error) { return openTun("tun0") })
+	nstest.Shell(t, l.edge, "ip tuntap add dev tun0 mode tun")
+	tun := nstest.Inside(t, l.edge, func() (*os.File, error) { return openTun("tun0") })
 	t.Cleanup(func() { _ = tun.Close() })
-	shell(t, l.edge, "ip addr add 10.64.0.7 peer 10.64.0.1 dev tun0; ip link set tun0 up; ip route add default dev tun0 proto static metric 300")
+	nstest.Shell(t, l.edge, "ip addr add 10.64.0.7 peer 10.64.0.1 dev tun0; ip link set tun0 up; ip route add default dev tun0 proto static metric 300")
 	k := l.observe(t)
 	y := l.layout(k, "c")
 	y.Uplinks = append(y.Uplinks, Uplink{Name: "c", Interface: "tun0"})
@@ -252,8 +254,8 @@ func TestTrouble(t *testing.T) {
 	l := newLab(t)
 	k := l.observe(t)
 	p := l.layout(k, "b").Plan(k)
-	shell(t, l.edge, "ip link set wan0 down") // since it was looked at
-	_, err := tryInside(l.edge, func() (any, error) { return nil, Do(t.Context(), p) })
+	nstest.Shell(t, l.edge, "ip link set wan0 down") // since it was looked at
+	_, err := nstest.TryInside(l.edge, func() (any, error) { return nil, Do(t.Context(), p) })
 	if err == nil || strings.Contains(err.Error(), "wan1") || !strings.Contains(err.Error(), "wan0") {
 		t.Errorf("the error is: %v", err)
 	}

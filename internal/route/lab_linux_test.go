@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 // wanted skips a test that this machine cannot run, and fails it where CI is set.
@@ -66,8 +67,8 @@ func newLab(t *testing.T) lab {
 		}
 	})
 	for _, ns := range all {
-		shell(t, "", "ip netns add "+ns)
-		shell(t, ns, `echo 1 | tee /proc/sys/net/ipv4/conf/*/rp_filter
+		nstest.Shell(t, "", "ip netns add "+ns)
+		nstest.Shell(t, ns, `echo 1 | tee /proc/sys/net/ipv4/conf/*/rp_filter
 			echo 0 | tee /proc/sys/net/ipv6/conf/default/accept_ra /proc/sys/net/ipv6/conf/default/accept_dad
 			ip link set lo up`)
 	}
@@ -87,17 +88,17 @@ func newLab(t *testing.T) lab {
 .
 `, end.ns, end.dev, far.n, end.host)
 		}
-		shell(t, "", script)
+		nstest.Shell(t, "", script)
 	}
-	shell(t, l.edge, `echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+	nstest.Shell(t, l.edge, `echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
 		ip route add default via 10.10.0.1 dev wan0 proto dhcp metric 100
 		ip route add default via 10.20.0.1 dev wan1 proto dhcp metric 200
 		ip -6 route add default via fd10::1 dev wan0 proto ra metric 1024
 		ip -6 route add default via fd20::1 dev wan1 proto ra metric 2048
 		ip route add 172.16.0.0/12 via 10.1.0.2; ip rule add pref 30000 to 192.0.2.0/24 lookup 77`)
-	shell(t, l.lan, "ip route add default via 10.1.0.1; ip -6 route add default via fd01::1")
+	nstest.Shell(t, l.lan, "ip route add default via 10.1.0.1; ip -6 route add default via fd01::1")
 	for i, ns := range []string{l.isp0, l.isp1} {
-		shell(t, ns, fmt.Sprintf(`ip addr add 9.9.9.9/32 dev lo; ip -6 addr add fd99::9/128 dev lo nodad
+		nstest.Shell(t, ns, fmt.Sprintf(`ip addr add 9.9.9.9/32 dev lo; ip -6 addr add fd99::9/128 dev lo nodad
 			ip route add 10.1.0.0/24 via 10.%[1]d.0.2; ip -6 route add fd01::/64 via fd%[1]d::2`, 10*(i+1)))
 		serve(t, ns, "9.9.9.9", fmt.Sprint("isp", i))
 		serve(t, ns, "fd99::9", fmt.Sprint("isp", i))
@@ -108,11 +109,11 @@ func newLab(t *testing.T) lab {
 }
 
 func masquerade(t *testing.T, l lab) {
-	shell(t, l.edge, `nft 'table ip nat { chain post { type nat hook postrouting priority 100; oifname "wan*" ip saddr 10.1.0.0/24 masquerade; }; }'`)
+	nstest.Shell(t, l.edge, `nft 'table ip nat { chain post { type nat hook postrouting priority 100; oifname "wan*" ip saddr 10.1.0.0/24 masquerade; }; }'`)
 }
 
 func snat(t *testing.T, l lab) {
-	shell(t, l.edge, `nft 'table ip nat { chain post { type nat hook postrouting priority 100
+	nstest.Shell(t, l.edge, `nft 'table ip nat { chain post { type nat hook postrouting priority 100
 		oifname "wan0" ip saddr 10.1.0.0/24 snat to 10.10.0.2
 		oifname "wan1" ip saddr 10.1.0.0/24 snat to 10.20.0.2; }; }'`)
 }
@@ -128,12 +129,12 @@ func (l lab) layout(k Kernel, active string) Layout {
 
 func (l lab) observe(t *testing.T) Kernel {
 	t.Helper()
-	return inside(t, l.edge, func() (Kernel, error) { return Observe(context.Background()) })
+	return nstest.Inside(t, l.edge, func() (Kernel, error) { return Observe(context.Background()) })
 }
 
 func (l lab) do(t *testing.T, p Plan) {
 	t.Helper()
-	inside(t, l.edge, func() (any, error) { return nil, Do(context.Background(), p) })
+	nstest.Inside(t, l.edge, func() (any, error) { return nil, Do(context.Background(), p) })
 }
 
 // reach brings the layout about and returns the steps that this took.
@@ -151,61 +152,20 @@ func (l lab) reach(t *testing.T, active string) []Step {
 
 func (l lab) remove(t *testing.T) {
 	t.Helper()
-	inside(t, l.edge, func() (Plan, error) { return Remove(context.Background(), Default()) })
+	nstest.Inside(t, l.edge, func() (Plan, error) { return Remove(context.Background(), Default()) })
 }
 
 // dump is all of routes and rules, as they are printed.
 func (l lab) dump(t *testing.T) string {
 	t.Helper()
-	return shell(t, l.edge, `ip -4 -d -N rule; ip -6 -d -N rule; ip -4 -d -N route show table all; ip -6 -d -N route show table all`)
-}
-
-func shell(t *testing.T, ns, script string) string {
-	t.Helper()
-	args := []string{"sh", "-ec", script}
-	if ns != "" {
-		args = append([]string{"ip", "netns", "exec", ns}, args...)
-	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
-	return string(out)
-}
-
-// inside runs do in a namespace, on a thread that dies with it.
-func inside[T any](t *testing.T, ns string, do func() (T, error)) T {
-	t.Helper()
-	v, err := tryInside(ns, do)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-func tryInside[T any](ns string, do func() (T, error)) (v T, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked
-		var fd *os.File
-		if fd, err = os.Open("/run/netns/" + ns); err != nil {
-			return
-		}
-		defer func() { _ = fd.Close() }()
-		if err = unix.Setns(int(fd.Fd()), unix.CLONE_NEWNET); err == nil {
-			v, err = do()
-		}
-	}()
-	<-done
-	return v, err
+	return nstest.Shell(t, l.edge, `ip -4 -d -N rule; ip -6 -d -N rule; ip -4 -d -N route show table all; ip -6 -d -N route show table all`)
 }
 
 // serve answers on port 7000 of an address with a name and who it is that asks.
 func serve(t *testing.T, ns, host, name string) {
 	addr := net.JoinHostPort(host, "7000")
-	l := inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", addr) })
-	u := inside(t, ns, func() (*net.UDPConn, error) {
+	l := nstest.Inside(t, ns, func() (net.Listener, error) { return net.Listen("tcp", addr) })
+	u := nstest.Inside(t, ns, func() (*net.UDPConn, error) {
 		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort(addr)))
 	})
 	say := func(from net.Addr) []byte {
@@ -256,7 +216,7 @@ func ask(ns, network, from string, mark int, to string) (string, error) {
 	} else if ip != nil {
 		d.LocalAddr = &net.TCPAddr{IP: ip}
 	}
-	return tryInside(ns, func() (string, error) {
+	return nstest.TryInside(ns, func() (string, error) {
 		c, err := d.Dial(network, to)
 		if err != nil {
 			return "", err

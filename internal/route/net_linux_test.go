@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 // Either uplink is active: probes leave by their own, everything else by the
@@ -59,14 +61,14 @@ func carries(t *testing.T, l lab, active int) {
 func TestProbeOfDeadUplink(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "ip route del default dev wan1; ip -6 route del default dev wan1")
+	nstest.Shell(t, l.edge, "ip route del default dev wan1; ip -6 route del default dev wan1")
 	l.reach(t, "a")
 	for to, from := range map[string]string{target4: "10.20.0.2", target6: "fd20::2"} {
 		if got, err := ask(l.edge, "udp", from, 0x200, to); err == nil {
 			t.Errorf("%s answers %q, want no route", to, got)
 		}
 	}
-	if neigh := shell(t, l.edge, "ip neigh show to 9.9.9.9; ip -6 neigh show to fd99::9"); neigh != "" {
+	if neigh := nstest.Shell(t, l.edge, "ip neigh show to 9.9.9.9; ip -6 neigh show to fd99::9"); neigh != "" {
 		t.Errorf("looked for on the link: %s", neigh)
 	}
 	answers(t, l.lan, "", 0, target4, "isp0")
@@ -76,7 +78,7 @@ func TestProbeOfDeadUplink(t *testing.T) {
 func TestActiveWithoutIPv6(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "ip -6 route del default dev wan1")
+	nstest.Shell(t, l.edge, "ip -6 route del default dev wan1")
 	l.reach(t, "b")
 	if _, err := ask(l.lan, "tcp", "", 0, target6); !unreachableErr(err) {
 		t.Errorf("IPv6 of the LAN: %v, want unreachable", err)
@@ -89,7 +91,7 @@ func TestActiveWithoutIPv6(t *testing.T) {
 		t.Errorf("a switch takes %d steps, want one a family: %v", len(steps), steps)
 	}
 	answers(t, l.lan, "", 0, target6, "isp0")
-	shell(t, l.edge, "ip -6 route del default dev wan0")
+	nstest.Shell(t, l.edge, "ip -6 route del default dev wan0")
 	l.reach(t, "a")
 	if k := l.observe(t); len(at(k, routeKey{8710, defaultOf(true), 1024})) != 0 {
 		t.Error("nobody has IPv6, and still we have a default for it")
@@ -136,7 +138,7 @@ func TestEveryStep(t *testing.T) {
 	}
 	walk("start", to("b"))
 	walk("switch", to("a"))
-	shell(t, l.edge, `ip addr del 10.10.0.2/24 dev wan0; ip addr add 10.10.0.3/24 dev wan0; ip addr add 10.10.0.2/32 dev wan0
+	nstest.Shell(t, l.edge, `ip addr del 10.10.0.2/24 dev wan0; ip addr add 10.10.0.3/24 dev wan0; ip addr add 10.10.0.2/32 dev wan0
 		ip route add default via 10.10.0.1 dev wan0 proto dhcp metric 100`)
 	walk("another address", to("a"))
 	walk("removal", func() Plan { return Default().Removal(l.observe(t)) })
@@ -158,8 +160,8 @@ func TestMend(t *testing.T) {
 		"ip route append default via 10.20.0.1 dev wan1 table 8710 proto 219; ip -6 route append default via fd20::1 dev wan1 table 8710 proto 219",
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
-		events := inside(t, l.edge, func() (<-chan struct{}, error) { return Events(ctx) })
-		shell(t, l.edge, harm)
+		events := nstest.Inside(t, l.edge, func() (<-chan struct{}, error) { return Events(ctx) })
+		nstest.Shell(t, l.edge, harm)
 		select {
 		case <-events:
 		case <-time.After(10 * time.Second):
@@ -180,11 +182,11 @@ func TestMend(t *testing.T) {
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, "ip -6 route del default dev wan1")
+	nstest.Shell(t, l.edge, "ip -6 route del default dev wan1")
 	run := func(p Plan) {
 		t.Helper()
 		for _, s := range p.Steps {
-			shell(t, l.edge, s.Command())
+			nstest.Shell(t, l.edge, s.Command())
 		}
 	}
 	var dumps [2][3]string
@@ -206,12 +208,12 @@ func TestCommands(t *testing.T) {
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	shell(t, l.edge, `ip rule add pref 21010 lookup 8710; ip rule add pref 21003 from 10.10.0.2 lookup 8711 protocol 218
+	nstest.Shell(t, l.edge, `ip rule add pref 21010 lookup 8710; ip rule add pref 21003 from 10.10.0.2 lookup 8711 protocol 218
 		ip route add default via 10.10.0.1 table 8710 proto static metric 9; ip -6 route add unreachable default table 8710 metric 9 proto 218
 		ip route add 10.77.0.0/16 via 10.1.0.2 table 300 proto 219; ip rule add pref 100 to 10.77.0.0/16 lookup 300 protocol 219
 		ip -6 rule add pref 5 lookup main protocol 219; ip route add 192.0.2.0/24 via 10.1.0.2 proto 219`)
 	before := l.dump(t)
-	shell(t, l.edge, `ip rule add pref 21010 lookup 8710 protocol 219; ip rule add pref 21003 from 10.10.0.2 lookup 8711 protocol 219
+	nstest.Shell(t, l.edge, `ip rule add pref 21010 lookup 8710 protocol 219; ip rule add pref 21003 from 10.10.0.2 lookup 8711 protocol 219
 		ip rule add pref 21010 iif lan0 to 192.0.2.0/24 lookup 8710 protocol 219; ip -6 rule add pref 21005 lookup main protocol 219
 		ip route append default via 10.10.0.1 table 8710 proto 219 metric 9; ip -6 route add unreachable default table 8710 metric 10 proto 219
 		ip route add default table 8715 proto 219 nexthop via 10.10.0.1 nexthop via 10.20.0.1

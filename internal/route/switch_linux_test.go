@@ -18,16 +18,18 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"trafficup/internal/nstest"
 )
 
 // A switch is one message a family, and under it no packet finds no route.
 func TestSwitch(t *testing.T) {
 	l := newLab(t)
 	l.reach(t, "a")
-	s := inside(t, l.edge, func() (*nl.NetlinkSocket, error) { return nl.Subscribe(unix.NETLINK_ROUTE, groups...) })
+	s := nstest.Inside(t, l.edge, func() (*nl.NetlinkSocket, error) { return nl.Subscribe(unix.NETLINK_ROUTE, groups...) })
 	t.Cleanup(s.Close)
 	l.reach(t, "b")
-	shell(t, l.edge, "ip rule add pref 31000 lookup 78") // the end of what is looked at
+	nstest.Shell(t, l.edge, "ip rule add pref 31000 lookup 78") // the end of what is looked at
 	var seen []syscall.NetlinkMessage
 	for {
 		msgs, _, err := s.Receive()
@@ -59,14 +61,14 @@ func TestSwitch(t *testing.T) {
 	k := l.observe(t)
 	to := [2]Plan{{Steps: switchOf(l, k, "a")}, {Steps: switchOf(l, k, "b")}}
 	// main would hide it
-	shell(t, l.edge, "for i in 1 2; do ip route del default; ip -6 route del default; done")
+	nstest.Shell(t, l.edge, "for i in 1 2; do ip route del default; ip -6 route del default; done")
 	before := arrived()
 	var stop atomic.Bool
 	var senders sync.WaitGroup
 	var sent [2]atomic.Int64
 	for _, ns := range []string{l.lan, l.edge} {
 		for i, to := range []string{"9.9.9.9:7001", "[fd99::9]:7001"} {
-			c := inside(t, ns, func() (*net.UDPConn, error) { return net.ListenUDP([]string{"udp4", "udp6"}[i], nil) })
+			c := nstest.Inside(t, ns, func() (*net.UDPConn, error) { return net.ListenUDP([]string{"udp4", "udp6"}[i], nil) })
 			senders.Go(func() {
 				defer func() { _ = c.Close() }()
 				for addr := netip.MustParseAddrPort(to); !stop.Load(); time.Sleep(20 * time.Microsecond) {
@@ -105,7 +107,7 @@ func switchOf(l lab, k Kernel, active string) (steps []Step) {
 func noPorts(t *testing.T, ns, name string) int {
 	t.Helper()
 	column := -1
-	for line := range strings.Lines(shell(t, ns, "cat /proc/net/snmp /proc/net/snmp6")) {
+	for line := range strings.Lines(nstest.Shell(t, ns, "cat /proc/net/snmp /proc/net/snmp6")) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) < 2 || f[0] != name:
@@ -170,7 +172,7 @@ func TestSimple(t *testing.T) {
 	if after := l.dump(t); after != before {
 		t.Errorf("left behind:\n%s\nthere was:\n%s", after, before)
 	}
-	shell(t, l.edge, "ip route add default via 10.10.0.1 dev wan0 proto dhcp")
+	nstest.Shell(t, l.edge, "ip route add default via 10.10.0.1 dev wan0 proto dhcp")
 	if p := simple("b"); len(p.Refusals) != 1 || p.Refusals[0].Kind != LowMetric {
 		t.Errorf("a default of metric 0 cannot be got before, and the plan is: %v", p)
 	}
@@ -185,7 +187,7 @@ func TestRights(t *testing.T) {
 	k := l.observe(t)
 	p := l.layout(k, "a").Plan(k)
 	err := func() error {
-		_, err := tryInside(l.edge, func() (any, error) {
+		_, err := nstest.TryInside(l.edge, func() (any, error) {
 			if _, err := Observe(context.Background()); err != nil {
 				return nil, err
 			}
@@ -210,10 +212,10 @@ func TestDropFlows(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	snat(t, l)
-	shell(t, l.edge, `nft 'table ip6 f { chain f { type filter hook forward priority 0; ct state new accept; }; }'`)
+	nstest.Shell(t, l.edge, `nft 'table ip6 f { chain f { type filter hook forward priority 0; ct state new accept; }; }'`)
 	l.reach(t, "a")
 	open := func() *net.UDPConn {
-		c := inside(t, l.lan, func() (*net.UDPConn, error) {
+		c := nstest.Inside(t, l.lan, func() (*net.UDPConn, error) {
 			return net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(target4)))
 		})
 		t.Cleanup(func() { _ = c.Close() })
@@ -227,7 +229,7 @@ func TestDropFlows(t *testing.T) {
 		return string(buf[:n])
 	}
 	flows := func() int {
-		return inside(t, l.edge, func() (n int, err error) {
+		return nstest.Inside(t, l.edge, func() (n int, err error) {
 			for _, family := range []netlink.InetFamily{unix.AF_INET, unix.AF_INET6} {
 				all, e := netlink.ConntrackTableList(netlink.ConntrackTable, family)
 				n, err = n+len(all), errors.Join(err, e)
@@ -237,7 +239,7 @@ func TestDropFlows(t *testing.T) {
 	}
 	drop := func(addr string) int { // how many
 		before := flows()
-		inside(t, l.edge, func() (int, error) { return 0, DropFlows(netip.MustParseAddr(addr)) })
+		nstest.Inside(t, l.edge, func() (int, error) { return 0, DropFlows(netip.MustParseAddr(addr)) })
 		return before - flows()
 	}
 	old := open()

@@ -12,7 +12,6 @@ import (
 func TestStateIsOlderThanTheRoutes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, quick, masquerade)
-
 	state := b.dir + "/state/state.json"
 	b.chosen()
 	b.soon("a state", 15*time.Second, func() bool { _, err := os.Stat(state); return err == nil && b.status().Active == "leo" })
